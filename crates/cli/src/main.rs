@@ -1,0 +1,2 @@
+//! The hipplan command.
+fn main() {}
