@@ -1,3 +1,44 @@
 //! Graph and plan formats of hipplan. Bytes only: no file, no device.
+//!
+//! * [`graph`]: hipDNN graph buffers, checked and read in place; [`builder`]: the writing side; [`json`]: hipDNN's JSON.
+//! * [`artifact`]: the native file around a graph buffer.
+//! * [`canon`]: the canonical encoding, whose hash is a [`GraphKey`].
+//! * [`plan`]: the plan file and the provider payload in it.
+//!
+//! The formats are written down in `docs/format.md`.
+#[cfg(not(target_endian = "little"))]
+compile_error!("hipplan's formats are little-endian and read in place: big-endian hosts are not supported");
+
+pub mod aligned;
+pub mod artifact;
+pub mod builder;
+pub mod canon;
 pub mod enums;
+pub mod error;
+pub mod floors;
+pub mod graph;
+pub mod json;
+pub mod key;
+pub mod limits;
+pub mod ops;
+pub mod plan;
+pub mod scalar;
+pub mod target;
+pub mod version;
+/// The raw generated FlatBuffers layer and the one union that the generator refuses.
+pub mod wire;
+
+pub use aligned::AlignedBytes;
+pub use builder::{GraphBuilder, TensorAttributes};
+pub use canon::Canonical;
 pub use enums::*;
+pub use error::GraphError;
+pub use floors::Features;
+pub use graph::{GraphBuf, NodeIx, TensorIx, TensorView, VerifiedGraph};
+pub use key::{ContentHash, Digest, GraphKey, Knob, PlanIdentity, PlanKey, PlanRef, Policy, RootHash, SelectionKey, engine_id};
+pub use limits::Limits;
+pub use ops::{FieldRole, Op, OpKind, Uid};
+pub use scalar::{Scalar, ScalarType};
+pub use target::Target;
+pub use version::ApiVersion;
+pub use wire::tensor_value::TensorValue;

@@ -1,0 +1,195 @@
+//! The reader guard of bare hipDNN buffers (G3): slot 8 of the root table, in both of its historic forms.
+//!
+//! It is read by hand before the FlatBuffers verifier runs, because no tensor may be looked at before the guard has passed,
+//! and because the verifier would take the older, shorter form for the newer one.
+
+use crate::artifact::READER_VERSION;
+use crate::wire::generated as wire;
+use crate::{ApiVersion, GraphError};
+use flatbuffers::{InvalidFlatbuffer, TableVerifier, Verifiable, Verifier};
+
+/// What a graph says of the reader that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stamp {
+    /// Nothing: any reader.
+    Absent,
+    /// `min_reader_version: uint` of R16 §4.10.
+    Reader(u32),
+    /// `min_required_engine_api_version: EngineApiVersion`, which took its place.
+    Api(ApiVersion),
+}
+
+/// Bytes of an inline `EngineApiVersion`.
+const API_VERSION_SIZE: usize = 12;
+
+/// Reads slot 8 of the root table; nothing else of the buffer is interpreted.
+///
+/// A buffer whose root table cannot be found has no stamp: the verifier says what is wrong with it.
+pub(super) fn stamp(buffer: &[u8]) -> Stamp {
+    read(buffer).unwrap_or(Stamp::Absent)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
+    let bytes = bytes.get(at..at.checked_add(2)?)?;
+    Some(usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+}
+
+fn read(buffer: &[u8]) -> Option<Stamp> {
+    let table = u32_at(buffer, 0)? as usize;
+    let back = u32_at(buffer, table)?.cast_signed();
+    let vtable = usize::try_from(i64::try_from(table).ok()? - i64::from(back)).ok()?;
+    let vtable_len = u16_at(buffer, vtable)?;
+    let table_len = u16_at(buffer, vtable.checked_add(2)?)?;
+
+    let slot = usize::from(wire::Graph::VT_MIN_REQUIRED_ENGINE_API_VERSION);
+    if vtable_len < slot + 2 {
+        return Some(Stamp::Absent);
+    }
+    let offset = match u16_at(buffer, vtable.checked_add(slot)?)? {
+        0 => return Some(Stamp::Absent),
+        offset => offset,
+    };
+    // The room up to the next field, or up to the table's end, tells the two forms apart.
+    let mut end = table_len;
+    for at in (4..vtable_len).step_by(2) {
+        let other = u16_at(buffer, vtable.checked_add(at)?)?;
+        if other > offset {
+            end = end.min(other);
+        }
+    }
+    let field = table.checked_add(offset)?;
+    if end.saturating_sub(offset) < API_VERSION_SIZE {
+        return Some(Stamp::Reader(u32_at(buffer, field)?));
+    }
+    let word = |i: usize| u32_at(buffer, field.checked_add(4 * i)?);
+    Some(Stamp::Api(ApiVersion::new(word(0)?, word(1)?, word(2)?)))
+}
+
+/// Refuses a stamp above what this reader knows.
+pub(super) fn check(stamp: Stamp) -> Result<(), GraphError> {
+    match stamp {
+        Stamp::Reader(found) if found > READER_VERSION => Err(GraphError::TooNew {
+            field: "min_reader_version",
+            found: found.to_string(),
+            known: READER_VERSION.to_string(),
+        }),
+        Stamp::Api(found) if found > ApiVersion::NEWEST_KNOWN => Err(GraphError::TooNew {
+            field: "min_required_engine_api_version",
+            found: found.to_string(),
+            known: ApiVersion::NEWEST_KNOWN.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The root table without slot 8, whose width depends on its form; this module has read it already.
+pub(super) struct GuardedRoot<'a>(pub(super) wire::Graph<'a>);
+
+impl<'a> flatbuffers::Follow<'a> for GuardedRoot<'a> {
+    type Inner = Self;
+
+    unsafe fn follow(buf: &'a [u8], loc: usize) -> Self {
+        // SAFETY: the caller promises what `Graph::follow` asks for: that a table lies at `loc`.
+        Self(unsafe { <wire::Graph<'a> as flatbuffers::Follow<'a>>::follow(buf, loc) })
+    }
+}
+
+impl Verifiable for GuardedRoot<'_> {
+    fn run_verifier(v: &mut Verifier<'_, '_>, pos: usize) -> Result<(), InvalidFlatbuffer> {
+        use flatbuffers::{ForwardsUOffset, Vector};
+        type G<'a> = wire::Graph<'a>;
+        type Tables<'a, T> = ForwardsUOffset<Vector<'a, ForwardsUOffset<T>>>;
+        let table: TableVerifier<'_, '_, '_> = v.visit_table(pos)?;
+        table
+            .visit_field::<ForwardsUOffset<&str>>("name", G::VT_NAME, false)?
+            .visit_field::<wire::DataType>("compute_data_type", G::VT_COMPUTE_DATA_TYPE, false)?
+            .visit_field::<wire::DataType>("intermediate_data_type", G::VT_INTERMEDIATE_DATA_TYPE, false)?
+            .visit_field::<wire::DataType>("io_data_type", G::VT_IO_DATA_TYPE, false)?
+            .visit_field::<Tables<'_, wire::TensorAttributes<'_>>>("tensors", G::VT_TENSORS, false)?
+            .visit_field::<Tables<'_, wire::Node<'_>>>("nodes", G::VT_NODES, false)?
+            .visit_field::<i64>("preferred_engine_id", G::VT_PREFERRED_ENGINE_ID, false)?
+            .visit_field::<bool>("is_override_shape_enabled", G::VT_IS_OVERRIDE_SHAPE_ENABLED, false)?
+            .visit_field::<wire::Uuid>("id", G::VT_ID, false)?
+            .finish();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::generated::{EngineApiVersion, Graph};
+    use flatbuffers::FlatBufferBuilder;
+
+    fn root(fields: impl FnOnce(&mut FlatBufferBuilder<'_>)) -> Vec<u8> {
+        let mut fbb = FlatBufferBuilder::new();
+        let start = fbb.start_table();
+        fields(&mut fbb);
+        let table = fbb.end_table(start);
+        fbb.finish_minimal(table);
+        fbb.finished_data().to_vec()
+    }
+
+    const SLOT_8: u16 = Graph::VT_MIN_REQUIRED_ENGINE_API_VERSION;
+
+    #[test]
+    fn both_forms_are_told_apart() {
+        assert_eq!(stamp(&root(|_| ())), Stamp::Absent);
+        for preferred in [false, true] {
+            let with = |fbb: &mut FlatBufferBuilder<'_>| {
+                if preferred {
+                    fbb.push_slot_always(Graph::VT_PREFERRED_ENGINE_ID, 7_i64);
+                }
+            };
+            let uint = root(|fbb| {
+                with(fbb);
+                fbb.push_slot_always(SLOT_8, 1_u32);
+                fbb.push_slot_always(Graph::VT_IO_DATA_TYPE, 1_i8);
+            });
+            assert_eq!(stamp(&uint), Stamp::Reader(1));
+            let alone = root(|fbb| {
+                with(fbb);
+                fbb.push_slot_always(SLOT_8, 3_u32);
+            });
+            assert_eq!(stamp(&alone), Stamp::Reader(3));
+            let version = root(|fbb| {
+                with(fbb);
+                fbb.push_slot_always(SLOT_8, EngineApiVersion::new(1, 2, 0));
+                fbb.push_slot_always(Graph::VT_IO_DATA_TYPE, 1_i8);
+            });
+            assert_eq!(stamp(&version), Stamp::Api(ApiVersion::new(1, 2, 0)));
+        }
+    }
+
+    #[test]
+    fn a_stamp_above_the_reader_is_too_new() {
+        assert!(check(Stamp::Reader(1)).is_ok());
+        assert!(check(Stamp::Reader(2)).is_err_and(|e| e.is_too_new()));
+        assert!(check(Stamp::Api(ApiVersion::NEWEST_KNOWN)).is_ok());
+        assert!(check(Stamp::Api(ApiVersion::new(1, 5, 0))).is_err_and(|e| e.is_too_new()));
+        assert!(check(Stamp::Api(ApiVersion::new(2, 0, 0))).is_err_and(|e| e.is_too_new()));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let good = root(|fbb| {
+            fbb.push_slot_always(Graph::VT_PREFERRED_ENGINE_ID, 7_i64);
+            fbb.push_slot_always(SLOT_8, EngineApiVersion::new(1, 2, 0));
+        });
+        for end in 0..good.len() {
+            stamp(&good[..end]);
+        }
+        for at in 0..good.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut bad = good.clone();
+                bad[at] ^= flip;
+                stamp(&bad);
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Graphs in hipDNN's wire form, checked and then read in place.
+//!
+//! [`VerifiedGraph`] is a proof: whoever holds one may index it without checking anything again. It is made in two stages:
+//! structure (the FlatBuffers verifier under [`Limits`]), then meaning ([`semantics`]). [`GraphBuf`] owns the bytes.
+
+mod guard;
+mod semantics;
+mod verify;
+mod view;
+
+pub use view::{GraphBuf, NodeIx, OperandRef, TensorIx, TensorView, VerifiedGraph};

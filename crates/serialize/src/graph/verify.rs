@@ -1,0 +1,280 @@
+//! From bytes to a [`VerifiedGraph`]: guard, structure, tensors, nodes, then the rules between them.
+
+use super::guard::{self, GuardedRoot};
+use super::semantics;
+use super::view::{OperandRef, TensorIx, TensorView, VerifiedGraph};
+use crate::error::{NodeLabel, TensorLabel};
+use crate::ops::{self, Op, ReadOpError, Uid, WireValueError};
+use crate::wire::generated as wire;
+use crate::wire::{has_unknown_fields, tensor_value};
+use crate::{DataType, GraphError, Limits};
+use flatbuffers::VerifierOptions;
+
+/// Slots of each table that this version knows.
+const GRAPH_SLOTS: u16 = 10;
+const NODE_SLOTS: u16 = 4;
+const TENSOR_SLOTS: u16 = 12;
+
+pub(super) fn verify<'a>(buffer: &'a [u8], limits: &Limits) -> Result<VerifiedGraph<'a>, GraphError> {
+    check_limit("the graph's size in bytes", buffer.len() as u64, "max_bytes", limits.max_bytes)?;
+    if !(buffer.as_ptr() as usize).is_multiple_of(8) {
+        return Err(GraphError::Misaligned);
+    }
+    guard::check(guard::stamp(buffer))?;
+
+    let root = structure(buffer, limits)?;
+    let mut unknown = has_unknown_fields(&root._tab, GRAPH_SLOTS).then(|| "the graph table".to_owned());
+    let types = default_types(&root)?;
+
+    let wire_tensors = root.tensors().unwrap_or_default();
+    check_limit("the number of tensors", wire_tensors.len() as u64, "max_tensors", limits.max_tensors as u64)?;
+    let mut tensors = Vec::with_capacity(wire_tensors.len());
+    let mut ragged = Vec::new();
+    for (tensor, index) in wire_tensors.iter().zip(0..) {
+        let view = read_tensor(buffer, &tensor, index, types, limits)?;
+        if let Some(uid) = tensor.ragged_offset_tensor_uid() {
+            ragged.push((TensorIx(index), Uid(uid)));
+        }
+        if view.has_unknown_fields && unknown.is_none() {
+            unknown = Some(label(index, &view).to_string());
+        }
+        tensors.push(view);
+    }
+    let by_uid = index_uids(&tensors)?;
+    resolve_ragged(&mut tensors, &by_uid, &ragged)?;
+
+    let wire_nodes = root.nodes().unwrap_or_default();
+    check_limit("the number of nodes", wire_nodes.len() as u64, "max_nodes", limits.max_nodes as u64)?;
+    let n = wire_nodes.len();
+    let mut graph = VerifiedGraph {
+        root,
+        buffer,
+        tensors,
+        by_uid,
+        kinds: Vec::with_capacity(n),
+        operands: Vec::with_capacity(n * 3),
+        operand_ends: Vec::with_capacity(n),
+        unknown_fields: None,
+    };
+    for (node, index) in wire_nodes.iter().zip(0..) {
+        let op_unknown = read_node(&mut graph, &node, index, types[0])?;
+        if (op_unknown || has_unknown_fields(&node._tab, NODE_SLOTS)) && unknown.is_none() {
+            unknown = Some(format!("node {index}"));
+        }
+    }
+    graph.unknown_fields = unknown;
+    semantics::check(&graph)?;
+    Ok(graph)
+}
+
+fn check_limit(what: &str, found: u64, limit_name: &'static str, limit: u64) -> Result<(), GraphError> {
+    if found > limit { Err(GraphError::Limit { what: what.to_owned(), found, limit_name, limit }) } else { Ok(()) }
+}
+
+fn structure<'a>(buffer: &'a [u8], limits: &Limits) -> Result<wire::Graph<'a>, GraphError> {
+    let options = VerifierOptions {
+        max_depth: limits.max_depth,
+        max_tables: limits.max_tables,
+        max_apparent_size: usize::try_from(limits.max_bytes).unwrap_or(usize::MAX).saturating_mul(4),
+        ..VerifierOptions::default()
+    };
+    use flatbuffers::InvalidFlatbuffer as E;
+    match flatbuffers::root_with_opts::<GuardedRoot<'a>>(&options, buffer) {
+        Ok(root) => Ok(root.0),
+        Err(E::TooManyTables) => Err(GraphError::Limit {
+            what: "the number of tables".into(),
+            found: limits.max_tables as u64 + 1,
+            limit_name: "max_tables",
+            limit: limits.max_tables as u64,
+        }),
+        Err(E::DepthLimitReached) => Err(GraphError::Limit {
+            what: "the nesting of tables".into(),
+            found: limits.max_depth as u64 + 1,
+            limit_name: "max_depth",
+            limit: limits.max_depth as u64,
+        }),
+        Err(E::ApparentSizeTooLarge) => Err(GraphError::Limit {
+            what: "the size with shared parts counted as often as used".into(),
+            found: options.max_apparent_size as u64 + 1,
+            limit_name: "max_bytes (times 4)",
+            limit: options.max_apparent_size as u64,
+        }),
+        Err(error) => Err(GraphError::Structure(error.to_string().trim().replace('\n', "; "))),
+    }
+}
+
+/// Graph-level types: compute, intermediate, io.
+fn default_types(root: &wire::Graph<'_>) -> Result<[DataType; 3], GraphError> {
+    let place = || "the graph table".to_owned();
+    Ok([
+        data_type(place, "compute_data_type", root.compute_data_type())?,
+        data_type(place, "intermediate_data_type", root.intermediate_data_type())?,
+        data_type(place, "io_data_type", root.io_data_type())?,
+    ])
+}
+
+fn data_type(place: impl FnOnce() -> String, field: &'static str, wire: wire::DataType) -> Result<DataType, GraphError> {
+    DataType::from_wire(wire.0).ok_or_else(|| GraphError::UnknownEnum { place: place(), field, number: wire.0, kind: "DataType" })
+}
+
+fn label(index: u32, t: &TensorView<'_>) -> TensorLabel {
+    TensorLabel { index, uid: t.uid.0, name: t.name.into() }
+}
+
+/// Reads one tensor and checks all that can be said of it alone.
+fn read_tensor<'a>(
+    buffer: &[u8],
+    wire: &wire::TensorAttributes<'a>,
+    index: u32,
+    [_, intermediate, io]: [DataType; 3],
+    limits: &Limits,
+) -> Result<TensorView<'a>, GraphError> {
+    let list = |v| ops::slice::<i64, i64>(v).map_err(|_| GraphError::Misaligned);
+    let name = wire.name().unwrap_or_default();
+    let tensor = || TensorLabel { index, uid: wire.uid(), name: name.into() };
+    let (dims, strides) = (list(wire.dims())?, list(wire.strides())?);
+    let is_virtual = wire.virtual_();
+    let is_runtime = wire.is_runtime_pass_by_value();
+
+    let stated = data_type(|| tensor().to_string(), "data_type", wire.data_type())?;
+    let (default, default_name) = if is_virtual { (intermediate, "intermediate_data_type") } else { (io, "io_data_type") };
+    let dtype = if stated == DataType::Unset { default } else { stated };
+    if dtype == DataType::Unset {
+        return Err(GraphError::TensorTypeUnset { tensor: tensor(), default: default_name });
+    }
+
+    check_shape(&tensor, dims, strides, limits)?;
+    let value = tensor_value::read(buffer, wire).map_err(|error| GraphError::Value { tensor: tensor(), error })?;
+    if is_virtual && is_runtime {
+        return Err(GraphError::VirtualRuntime { tensor: tensor() });
+    }
+    if is_virtual && value.is_some() {
+        return Err(GraphError::VirtualValue { tensor: tensor() });
+    }
+    let view = TensorView {
+        uid: Uid(wire.uid()),
+        name,
+        dtype,
+        dims,
+        strides,
+        is_virtual,
+        value,
+        is_runtime,
+        ragged_offset: None,
+        alignment: wire.alignment(),
+        ragged_multiplier: wire.ragged_offset_multiplier(),
+        has_unknown_fields: has_unknown_fields(&wire._tab, TENSOR_SLOTS),
+    };
+    if view.is_by_value() && view.elements() != 1 {
+        return Err(GraphError::ScalarElements { tensor: tensor(), elements: view.elements() });
+    }
+    Ok(view)
+}
+
+fn check_shape(
+    tensor: &impl Fn() -> TensorLabel,
+    dims: &[i64],
+    strides: &[i64],
+    limits: &Limits,
+) -> Result<(), GraphError> {
+    if dims.is_empty() {
+        return Err(GraphError::NoDims { tensor: tensor() });
+    }
+    if dims.len() != strides.len() {
+        return Err(GraphError::StrideCount { tensor: tensor(), dims: dims.len(), strides: strides.len() });
+    }
+    if dims.len() > limits.max_rank {
+        let what = format!("the rank of {}", tensor());
+        return Err(GraphError::Limit { what, found: dims.len() as u64, limit_name: "max_rank", limit: limits.max_rank as u64 });
+    }
+    let mut elements: u64 = 1;
+    let mut span: u64 = 1;
+    for (axis, (&dim, &stride)) in dims.iter().zip(strides).enumerate() {
+        if dim < 1 {
+            return Err(GraphError::Dim { tensor: tensor(), axis, found: dim });
+        }
+        if stride < 0 {
+            return Err(GraphError::Stride { tensor: tensor(), axis, found: stride });
+        }
+        // Both are non-negative, so the conversions are exact.
+        elements = elements.saturating_mul(dim as u64);
+        span = span.saturating_add((dim as u64 - 1).saturating_mul(stride as u64));
+    }
+    for (what, found) in [("number of elements", elements), ("span in elements", span)] {
+        if found > limits.max_elements {
+            let what = format!("the {what} of {}", tensor());
+            return Err(GraphError::Limit { what, found, limit_name: "max_elements", limit: limits.max_elements });
+        }
+    }
+    Ok(())
+}
+
+fn index_uids(tensors: &[TensorView<'_>]) -> Result<Vec<(Uid, TensorIx)>, GraphError> {
+    let mut by_uid: Vec<_> = tensors.iter().zip(0..).map(|(t, i)| (t.uid, TensorIx(i))).collect();
+    by_uid.sort_unstable();
+    for pair in by_uid.windows(2) {
+        if pair[0].0 == pair[1].0 {
+            let at = |ix: TensorIx| label(ix.0, &tensors[ix.index()]);
+            return Err(GraphError::DuplicateUid { first: at(pair[0].1), second: at(pair[1].1) });
+        }
+    }
+    Ok(by_uid)
+}
+
+fn resolve_ragged(
+    tensors: &mut [TensorView<'_>],
+    by_uid: &[(Uid, TensorIx)],
+    ragged: &[(TensorIx, Uid)],
+) -> Result<(), GraphError> {
+    let mut is_ragged = vec![false; if ragged.is_empty() { 0 } else { tensors.len() }];
+    for &(ix, _) in ragged {
+        is_ragged[ix.index()] = true;
+    }
+    for &(ix, uid) in ragged {
+        let fail = |reason| GraphError::Ragged { tensor: label(ix.0, &tensors[ix.index()]), uid: uid.0, reason };
+        let at = by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).map_err(|_| fail("is no tensor of the graph"))?;
+        let offsets = by_uid[at].1;
+        if tensors[offsets.index()].is_virtual {
+            return Err(fail("names a virtual tensor; offsets must be in memory"));
+        }
+        if is_ragged[offsets.index()] {
+            return Err(fail("names a tensor that is itself ragged"));
+        }
+        tensors[ix.index()].ragged_offset = Some(offsets);
+    }
+    Ok(())
+}
+
+/// Reads one node and resolves its operands; tells whether its operation holds unknown fields.
+fn read_node(graph: &mut VerifiedGraph<'_>, node: &wire::Node<'_>, index: u32, compute: DataType) -> Result<bool, GraphError> {
+    let name = || node.name().unwrap_or_default().to_owned();
+    let (op, unknown) = Op::read(node).map_err(|error| match error {
+        ReadOpError::UnknownTag(0) | ReadOpError::Missing(_) => GraphError::NoOperation { index, name: name() },
+        ReadOpError::UnknownTag(tag) => GraphError::UnknownOperation { index, name: name(), tag },
+        ReadOpError::Field { error: WireValueError::Misaligned, .. } => GraphError::Misaligned,
+        ReadOpError::Field { kind, field, error: WireValueError::UnknownEnum { number, kind: enum_name } } => {
+            let place = NodeLabel { index, name: name().into(), op: kind.name() }.to_string();
+            GraphError::UnknownEnum { place, field, number, kind: enum_name }
+        }
+    })?;
+    let kind = op.kind();
+    let node_label = || NodeLabel { index, name: name().into(), op: kind.name() };
+    let stated = data_type(|| node_label().to_string(), "compute_data_type", node.compute_data_type())?;
+    if stated == DataType::Unset && compute == DataType::Unset {
+        return Err(GraphError::ComputeTypeUnset { node: node_label() });
+    }
+    let mut dangling = None;
+    let (by_uid, operands) = (&graph.by_uid, &mut graph.operands);
+    op.operands(|used| match by_uid.binary_search_by_key(&used.uid, |&(uid, _)| uid) {
+        Ok(at) => operands.push(OperandRef { tensor: by_uid[at].1, slot: used.slot, role: used.role }),
+        Err(_) => dangling = dangling.or(Some(used)),
+    });
+    if let Some(used) = dangling {
+        let slot = kind.fields().get(usize::from(used.slot)).map_or("", |f| f.name);
+        return Err(GraphError::DanglingUid { node: node_label(), slot, uid: used.uid.0 });
+    }
+    graph.kinds.push(kind);
+    // Operands are a part of the buffer, whose size is limited far below 2^32.
+    graph.operand_ends.push(graph.operands.len() as u32);
+    Ok(unknown)
+}

@@ -1,0 +1,314 @@
+//! Digests and the keys of graphs, plans and selections.
+//!
+//! | input                   | GraphKey | PlanKey | SelectionKey | plan root hash |
+//! |-------------------------|----------|---------|--------------|----------------|
+//! | canonical graph         | yes      | through GraphKey | through GraphKey | through the canonical section |
+//! | tensor and node names, caller's uids, graph id | no | no | no | no |
+//! | preferred engine        | no       | through the engine chosen | through the policy | through the engine |
+//! | target                  | no       | yes     | yes          | yes            |
+//! | provider, engine, revision | no    | yes     | no           | yes            |
+//! | knobs                   | no       | yes     | no           | yes            |
+//! | selection policy        | no       | no      | yes          | no             |
+//! | payload bytes           | no       | no      | no           | yes            |
+//! | time, host, user, path  | no       | no      | no           | no             |
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The contexts of `docs/format.md`: bytes hashed for one purpose never stand for another.
+pub(crate) mod context {
+    pub(crate) const GRAPH_ARTIFACT: &str = "hipplan graph artifact 1";
+    pub(crate) const GRAPH_KEY: &str = "hipplan graph key 1";
+    pub(crate) const PLAN_KEY: &str = "hipplan plan key 1";
+    pub(crate) const SELECTION_KEY: &str = "hipplan selection key 1";
+    pub(crate) const PLAN_ROOT: &str = "hipplan plan root 1";
+}
+
+/// A text that is not the 64 hexadecimal digits of a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {text:?} is not 64 hexadecimal digits")]
+pub struct ParseKeyError {
+    /// What was expected.
+    pub kind: &'static str,
+    /// What was found.
+    pub text: String,
+}
+
+macro_rules! key_type {
+    ($(#[$meta:meta])* $name:ident, $kind:literal) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub [u8; 32]);
+
+        impl $name {
+            /// The raw bytes.
+            pub const fn as_bytes(&self) -> &[u8; 32] {
+                &self.0
+            }
+
+            /// The first twelve hexadecimal digits, for tables.
+            pub fn short(&self) -> String {
+                let mut text = self.to_string();
+                text.truncate(12);
+                text
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                for byte in self.0 {
+                    write!(f, "{byte:02x}")?;
+                }
+                Ok(())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseKeyError;
+
+            fn from_str(text: &str) -> Result<Self, ParseKeyError> {
+                let fail = || ParseKeyError { kind: $kind, text: text.to_owned() };
+                if text.len() != 64 || !text.is_ascii() {
+                    return Err(fail());
+                }
+                let mut bytes = [0; 32];
+                for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+                    let digit = |c: u8| (c as char).to_digit(16).ok_or_else(fail);
+                    *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
+                }
+                Ok(Self(bytes))
+            }
+        }
+    };
+}
+
+key_type! {
+    /// Identity of a graph: hash of its canonical encoding (G7).
+    GraphKey, "graph key"
+}
+key_type! {
+    /// Identity of a plan: graph, target, engine, engine revision, knobs.
+    PlanKey, "plan key"
+}
+key_type! {
+    /// Identity of a request for plans: graph, target, policy.
+    SelectionKey, "selection key"
+}
+key_type! {
+    /// Content address of a plan file: the root hash in its header.
+    RootHash, "plan root hash"
+}
+key_type! {
+    /// Plain BLAKE3 of some bytes.
+    ContentHash, "content hash"
+}
+
+impl GraphKey {
+    /// The key of a canonical encoding.
+    pub fn of_encoding(encoding: &[u8]) -> Self {
+        Self(blake3::derive_key(context::GRAPH_KEY, encoding))
+    }
+}
+
+/// Content address of a blob: hash and size, inseparable.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Digest {
+    /// BLAKE3 of the bytes.
+    pub hash: ContentHash,
+    /// Number of bytes.
+    pub size: u64,
+}
+
+impl Digest {
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { hash: ContentHash(*blake3::hash(bytes).as_bytes()), size: bytes.len() as u64 }
+    }
+}
+
+/// Content address of a plan file: root hash and length, inseparable.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PlanRef {
+    /// Which plan this is.
+    pub key: PlanKey,
+    /// Root hash of its file.
+    pub root: RootHash,
+    /// Length of its file in bytes.
+    pub size: u64,
+}
+
+/// One engine setting.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Knob {
+    /// Name of the setting.
+    pub id: String,
+    /// Its value as text.
+    pub value: String,
+}
+
+/// All that a [`PlanKey`] is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanIdentity {
+    /// The graph.
+    pub graph: GraphKey,
+    /// Normalised target text, such as `cpu` or `gfx942:sramecc+:xnack-`.
+    pub target: String,
+    /// Name of the provider.
+    pub provider: String,
+    /// Name of the engine; its id is [`engine_id`] of it.
+    pub engine: String,
+    /// Changes whenever the engine might compile the same graph into something else.
+    pub engine_revision: String,
+    /// Settings, in any order.
+    pub knobs: Vec<Knob>,
+}
+
+impl PlanIdentity {
+    /// The key of this identity; the order of knobs does not matter.
+    pub fn key(&self) -> PlanKey {
+        let Self { graph, target, provider, engine, engine_revision, knobs } = self;
+        let mut record = KeyRecord::new(context::PLAN_KEY, graph);
+        record.text(target).text(provider).text(engine).text(engine_revision);
+        let mut sorted: Vec<&Knob> = knobs.iter().collect();
+        sorted.sort();
+        record.count(sorted.len());
+        for Knob { id, value } in sorted {
+            record.text(id).text(value);
+        }
+        PlanKey(record.finish())
+    }
+}
+
+/// How plans of a graph are chosen and ordered. Part of a [`SelectionKey`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Policy {
+    /// Providers in their stated order.
+    #[default]
+    Default,
+    /// Only the engine of this name.
+    Engine(String),
+}
+
+impl SelectionKey {
+    /// The key of a request.
+    pub fn new(graph: &GraphKey, target: &str, policy: &Policy) -> Self {
+        let mut record = KeyRecord::new(context::SELECTION_KEY, graph);
+        record.text(target);
+        match policy {
+            Policy::Default => record.text("default"),
+            Policy::Engine(name) => record.text("engine").text(name),
+        };
+        Self(record.finish())
+    }
+}
+
+/// A hasher of length-prefixed fields.
+struct KeyRecord(blake3::Hasher);
+
+impl KeyRecord {
+    fn new(context: &str, graph: &GraphKey) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key(context);
+        hasher.update(&graph.0);
+        Self(hasher)
+    }
+
+    fn count(&mut self, n: usize) -> &mut Self {
+        self.0.update(&(n as u64).to_le_bytes());
+        self
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        self.count(text.len());
+        self.0.update(text.as_bytes());
+        self
+    }
+
+    fn finish(&self) -> [u8; 32] {
+        *self.0.finalize().as_bytes()
+    }
+}
+
+/// hipDNN's engine id: FNV-1a, 64 bits, over the name, read as signed; 0 for the empty name.
+pub const fn engine_id(name: &str) -> i64 {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() {
+        return 0;
+    }
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut i = 0;
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        i += 1;
+    }
+    hash as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engine_ids_follow_hipdnn() {
+        assert_eq!(engine_id("MIOPEN_ENGINE"), 1_563_989_756_945_604_898);
+        assert_eq!(engine_id("MIOPEN_ENGINE_DETERMINISTIC"), -6_748_551_569_128_940_061);
+        assert_eq!(engine_id("HIPBLASLT_ENGINE"), 8_768_140_637_164_053_035);
+        assert_eq!(engine_id(""), 0);
+    }
+
+    #[test]
+    fn keys_print_and_parse() {
+        let key = GraphKey::of_encoding(b"x");
+        assert_eq!(key.to_string().parse::<GraphKey>(), Ok(key));
+        assert!("abc".parse::<GraphKey>().is_err());
+        assert!("g".repeat(64).parse::<GraphKey>().is_err());
+        assert!("é".repeat(32).parse::<GraphKey>().is_err());
+    }
+
+    #[test]
+    fn every_part_of_a_plan_identity_is_in_its_key() {
+        let base = PlanIdentity {
+            graph: GraphKey::of_encoding(b"g"),
+            target: "cpu".into(),
+            provider: "cpu".into(),
+            engine: "E".into(),
+            engine_revision: "1".into(),
+            knobs: vec![Knob { id: "a".into(), value: "1".into() }, Knob { id: "b".into(), value: "2".into() }],
+        };
+        let key = base.key();
+        let mut swapped = base.clone();
+        swapped.knobs.reverse();
+        assert_eq!(swapped.key(), key);
+        let changes: [fn(&mut PlanIdentity); 7] = [
+            |p| p.graph = GraphKey::of_encoding(b"h"),
+            |p| p.target = "gfx942".into(),
+            |p| p.provider = "hip".into(),
+            |p| p.engine = "F".into(),
+            |p| p.engine_revision = "2".into(),
+            |p| p.knobs[0].value = "3".into(),
+            // The border between two texts is part of the key.
+            |p| {
+                p.target = "cpuc".into();
+                p.provider = "pu".into();
+            },
+        ];
+        for change in changes {
+            let mut other = base.clone();
+            change(&mut other);
+            assert_ne!(other.key(), key, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_selection_key_depends_on_the_policy() {
+        let graph = GraphKey::of_encoding(b"g");
+        let default = SelectionKey::new(&graph, "cpu", &Policy::Default);
+        assert_ne!(default, SelectionKey::new(&graph, "cpu", &Policy::Engine("default".into())));
+        assert_ne!(default, SelectionKey::new(&graph, "gfx942", &Policy::Default));
+    }
+}
