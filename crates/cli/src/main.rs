@@ -1,2 +1,76 @@
-//! The hipplan command.
-fn main() {}
+//! The `hipplan` command.
+
+mod commands;
+mod inputs;
+mod keys;
+mod location;
+mod npy;
+mod output;
+mod progress;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Compile neural-network op graphs into plans once, keep them in a store, run them in any later process.
+#[derive(Debug, Parser)]
+#[command(name = "hipplan", version, max_term_width = 110, after_help = EXAMPLES, propagate_version = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+/// Options of every subcommand.
+#[derive(Debug, clap::Args)]
+struct Global {
+    /// Store folder [default: $HIPPLAN_STORE, else $XDG_CACHE_HOME/hipplan/store, else ~/.cache/hipplan/store]
+    #[arg(long, global = true, value_name = "DIR")]
+    store: Option<std::path::PathBuf>,
+    /// Print JSON instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    /// No progress bars and no remarks; errors are still printed
+    #[arg(short, long, global = true)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  hipplan quickstart                          see it all on the shipped corpus
+  hipplan compile graphs/ --store plans       compile a folder of graphs into a store
+  hipplan run graph.json --store plans --check
+  hipplan run 5d0c1f22a9b3 --store plans      run by key: nothing but the store is needed
+  hipplan inspect graph.json                  what is in a graph, a plan file or a key
+  hipplan ls --store plans --json
+
+Exit codes:
+  0  everything was done and is as it should be
+  1  done, but something is not: a check failed, an input is invalid, a plan is missing or damaged
+  2  not done: wrong usage, an unreadable file, a store that cannot be used
+  3  done, but no engine takes some of the graphs";
+
+/// How a command ended, other than with an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exit {
+    Good,
+    Findings,
+    Refused,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let level = if cli.global.quiet { "error" } else { "warn" };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("HIPPLAN_LOG").unwrap_or_else(|_| level.into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().with_target(false).init();
+    match cli.command.run(&cli.global) {
+        Ok(Exit::Good) => ExitCode::SUCCESS,
+        Ok(Exit::Findings) => ExitCode::from(1),
+        Ok(Exit::Refused) => ExitCode::from(3),
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("{}hipplan:{} {error:#}", output::BAD, output::RESET);
+            ExitCode::from(2)
+        }
+    }
+}

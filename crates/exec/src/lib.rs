@@ -1,1 +1,26 @@
-//! exec
+//! The executor: a stored plan is opened, bound to a device and executed, with no graph and no compiler.
+//!
+//! * [`Plan`]: a checked plan file; [`BoundPlan`]: loaded on a [`Device`] and ready.
+//! * [`VariantPack`]: what one execution is given, by tensor uid.
+//! * [`Loader`]: the executing half of a provider; [`cpu`]: the CPU provider's kernels.
+//! * [`reference`]: naive implementations in higher precision, which every provider is checked against.
+
+mod arguments;
+pub mod cpu;
+mod cpu_loader;
+mod device;
+mod error;
+mod loader;
+mod plan;
+pub mod reference;
+mod restore;
+mod variant_pack;
+
+pub use arguments::{Arguments, BindingIx};
+pub use cpu_loader::{CPU_PAYLOAD_KIND, CPU_PAYLOAD_VERSION, CpuLoader};
+pub use device::{Device, Stream, WORKSPACE_ALIGN, Workspace};
+pub use error::{ExecError, InvalidValue};
+pub use loader::{Executable, Loader, Loaders};
+pub use plan::{BoundPlan, Plan};
+pub use restore::{Restore, find_by_graph_key};
+pub use variant_pack::VariantPack;

@@ -1,1 +1,58 @@
-//! hipplan
+//! hipplan compiles neural-network op graphs into plans **once**, keeps them in a content-addressed store, and brings them back in
+//! any later process in microseconds.
+//!
+//! ```
+//! use hipplan::{DataType, GraphBuilder, Runtime, TensorAttributes, VariantPack, Workspace, ops};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("store");
+//! // A graph: y = relu(x).
+//! let mut builder = GraphBuilder::new();
+//! let x = builder.tensor(TensorAttributes::packed(DataType::Float, &[2, 3]));
+//! let y = builder.tensor(TensorAttributes::packed(DataType::Float, &[2, 3]));
+//! builder.node("relu", DataType::Float, ops::Pointwise::unary(hipplan::PointwiseMode::ReluFwd, x, y));
+//! let graph = builder.build()?;
+//!
+//! // Once, on any machine: compile it into a store.
+//! let runtime = Runtime::open(&path)?;
+//! runtime.compile(&graph.view())?;
+//!
+//! // In any later process: restore and execute. No compiler is involved.
+//! let runtime = Runtime::open(&path)?;
+//! let mut plan = runtime.restore(&graph.view())?;
+//! let input = [-1.0_f32, 2.0, -3.0, 4.0, -5.0, 6.0];
+//! let mut output = [0.0_f32; 6];
+//! let mut workspace = Workspace::new(plan.workspace_size());
+//! let mut pack = VariantPack::new();
+//! pack.input(x.0, &input).output(y.0, &mut output);
+//! plan.execute(&pack, workspace.as_mut_slice(), Default::default())?;
+//! assert_eq!(output, [0.0, 2.0, 0.0, 4.0, 0.0, 6.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate is the one promise of compatibility; the crates behind it are internals pinned to it. The formats on disk are written
+//! down in `docs/format.md` and are marked pre-release.
+
+mod runtime;
+
+pub use hipplan_exec::{
+    Arguments, BindingIx, BoundPlan, Device, ExecError, Executable, InvalidValue, Loader, Loaders, Plan, Restore, Stream, VariantPack,
+    WORKSPACE_ALIGN, Workspace, cpu, find_by_graph_key, reference,
+};
+pub use hipplan_planner::{
+    BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, Offer, Outcome, Persistence, Progress,
+    ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site, compile_batch, compile_graph, ensure_plan,
+};
+pub use hipplan_serialize::import::{GraphForm, ImportError, ImportedGraph, import};
+pub use hipplan_serialize::plan::{self, PlanError, PlanView};
+pub use hipplan_serialize::{
+    AlignedBytes, ApiVersion, AttentionImplementation, Canonical, ContentHash, ConvMode, DataType, DiagonalAlignment, Digest, Features,
+    FieldRole, GraphBuf, GraphBuilder, GraphError, GraphKey, Knob, Limits, MoeGroupedMatmulMode, NodeIx, NormFwdPhase, Op, OpKind,
+    PaddingMode, PlanIdentity, PlanKey, PlanRef, PointwiseMode, Policy, ReductionMode, ResampleMode, RootHash, Scalar, ScalarType,
+    SelectionKey, Target, TensorAttributes, TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, engine_id,
+    ops,
+};
+pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
+pub use runtime::{RestoreError, Runtime};

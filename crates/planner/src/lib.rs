@@ -1,1 +1,17 @@
-//! planner
+//! The planner: graphs in, stored plans out.
+//!
+//! * [`Compiler`]: the compiling half of a provider; [`cpu`]: the embedded default.
+//! * [`compile_graph`]: floors, providers in order, one plan file.
+//! * [`ensure_plan`]: the same, into a store that may hold it already.
+//! * [`compile_batch`]: many graphs, in parallel, each compiled once, into a store.
+
+mod batch;
+mod compile;
+pub mod cpu;
+mod ensure;
+mod provider;
+
+pub use batch::{BatchItem, BatchOptions, BatchReport, Outcome, Progress, ReportRow, compile_batch};
+pub use compile::{CompileError, CompiledPlan, Request, compile_graph};
+pub use ensure::{Ensured, ensure_plan};
+pub use provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, ProviderRefusal, Providers, Refusal, Site};

@@ -1,9 +1,14 @@
 //! What a reader is willing to take from a file.
 
+/// Most bytes that a FlatBuffers buffer can address: its offsets back to a vtable are signed. No limit lifts this.
+pub(crate) const FORMAT_MAX_BYTES: u64 = i32::MAX as u64;
+/// Most dimensions that the canonical encoding can count. No limit lifts this.
+pub(crate) const FORMAT_MAX_RANK: usize = u8::MAX as usize;
+
 /// Limits on what is read. Each names itself in the error of the input that exceeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one graph, in any form.
+    /// Bytes of one graph, in any form; never more than 2^31 - 1, which is what a buffer can address.
     pub max_bytes: u64,
     /// Bytes of JSON text, which take many times their size in memory while they are read.
     pub max_json_bytes: u64,
@@ -15,7 +20,7 @@ pub struct Limits {
     pub max_tensors: usize,
     /// Nodes in a graph.
     pub max_nodes: usize,
-    /// Dimensions of a tensor.
+    /// Dimensions of a tensor; never more than 255, which is what the canonical encoding can count.
     pub max_rank: usize,
     /// Elements from a tensor's first to its last, in memory: strides included.
     pub max_elements: u64,
@@ -33,6 +38,18 @@ impl Limits {
         max_rank: 8,
         max_elements: 1 << 40,
     };
+}
+
+impl Limits {
+    /// `max_bytes`, or what the format can address.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.max_bytes.min(FORMAT_MAX_BYTES)
+    }
+
+    /// `max_rank`, or what the format can count.
+    pub(crate) fn rank(&self) -> usize {
+        self.max_rank.min(FORMAT_MAX_RANK)
+    }
 }
 
 impl Default for Limits {

@@ -1,1 +1,42 @@
-//! store
+//! The plan store: immutable objects, and an index of small records that name them.
+//!
+//! The layout on disk, the order of writes and what a power cut may lose are written down in `docs/format.md`.
+//!
+//! * [`Store::open`] fails when the place is not usable; [`Store::open_or_degrade`] never does and goes on without
+//!   persistence, with one warning.
+//! * Lookups give a [`Lookup`], never an error: whatever is wrong with a file is a miss for that one entry, with the reason.
+//! * Puts are idempotent, and put right what they find damaged. When a put returns [`Persisted`] other than `No`, what it put
+//!   survives a power cut.
+//! * Puts keep one order: blobs, then the plans that name them, then the selections that name the plans. A put whose
+//!   targets are not there is refused, so no record ever names what is not durable.
+//! * Nobody takes a lock, and a store can be shared by reference, cloned, sent to other threads and opened by any number
+//!   of processes.
+//!
+//! A hash is not a signature: who may write into a store's folder decides what its readers execute.
+
+mod entry;
+mod error;
+mod faults;
+mod fs;
+mod index;
+mod layout;
+mod limits;
+mod marker;
+mod objects;
+mod outcome;
+mod plans;
+mod publish;
+mod record;
+mod selections;
+mod store;
+mod verify;
+mod walk;
+
+pub use error::StoreError;
+pub use limits::Limits;
+pub use outcome::{Lookup, Miss, Persisted, Put};
+pub use plans::PlanBytes;
+pub use record::RecordError;
+pub use selections::Selection;
+pub use store::{Mode, Store};
+pub use verify::VerifyReport;

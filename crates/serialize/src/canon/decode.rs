@@ -30,6 +30,9 @@ pub enum DecodeError {
     /// An enum holds a number that nobody assigned.
     #[error("canonical encoding: {number} is no {kind}")]
     Enum { kind: &'static str, number: i8 },
+    /// A graph, but not as this graph is encoded.
+    #[error("canonical encoding: the graph that it spells has another encoding")]
+    NotCanonical,
     /// The decoded graph is refused.
     #[error("canonical encoding: {0}")]
     Graph(#[from] GraphError),
@@ -176,6 +179,11 @@ impl<'a> Decoder<'a> {
 /// # Errors
 /// The first thing that is wrong with the bytes, or with the graph that they spell.
 pub fn decode(encoding: &[u8], limits: &Limits) -> Result<GraphBuf, DecodeError> {
+    if encoding.len() as u64 > limits.bytes() {
+        let what = "the encoding's size in bytes".into();
+        let (found, limit) = (encoding.len() as u64, limits.bytes());
+        return Err(GraphError::Limit { what, found, limit_name: "max_bytes", limit }.into());
+    }
     let arena = Bump::new();
     let mut from = Decoder { bytes: encoding, at: 0, arena: &arena };
     let magic = from.take(MAGIC.len())?;
@@ -207,5 +215,10 @@ pub fn decode(encoding: &[u8], limits: &Limits) -> Result<GraphBuf, DecodeError>
         })?;
     }
     from.end("the last node")?;
-    Ok(graph.build_with(limits)?)
+    let graph = graph.build_with(limits)?;
+    // Ordinals are uids of stored plans: a second spelling of the same graph would bind them to other tensors.
+    if !graph.view().canonical().is_ok_and(|canonical| canonical.encoding == encoding) {
+        return Err(DecodeError::NotCanonical);
+    }
+    Ok(graph)
 }

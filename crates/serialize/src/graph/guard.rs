@@ -24,9 +24,17 @@ const API_VERSION_SIZE: usize = 12;
 
 /// Reads slot 8 of the root table; nothing else of the buffer is interpreted.
 ///
-/// A buffer whose root table cannot be found has no stamp: the verifier says what is wrong with it.
-pub(super) fn stamp(buffer: &[u8]) -> Stamp {
-    read(buffer).unwrap_or(Stamp::Absent)
+/// A buffer whose root table cannot be found has no stamp: the verifier says what is wrong with it. The verifier does not look
+/// at slot 8, so a stamp that does not lie in the buffer is refused here.
+pub(super) fn stamp(buffer: &[u8]) -> Result<Stamp, GraphError> {
+    let Some((field, room)) = find(buffer) else { return Ok(Stamp::Absent) };
+    let word = |i: usize| u32_at(buffer, field.checked_add(4 * i)?);
+    let stamp = if room < API_VERSION_SIZE {
+        word(0).map(Stamp::Reader)
+    } else {
+        (|| Some(Stamp::Api(ApiVersion::new(word(0)?, word(1)?, word(2)?))))()
+    };
+    stamp.ok_or_else(|| GraphError::Structure(format!("slot 8 of the graph table at byte {field} reaches behind the buffer's end")))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
@@ -39,7 +47,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
-fn read(buffer: &[u8]) -> Option<Stamp> {
+/// Where in the buffer slot 8 of the root table lies, and the room that the table gives it; nothing when the table has none.
+fn find(buffer: &[u8]) -> Option<(usize, usize)> {
     let table = u32_at(buffer, 0)? as usize;
     let back = u32_at(buffer, table)?.cast_signed();
     let vtable = usize::try_from(i64::try_from(table).ok()? - i64::from(back)).ok()?;
@@ -48,10 +57,10 @@ fn read(buffer: &[u8]) -> Option<Stamp> {
 
     let slot = usize::from(wire::Graph::VT_MIN_REQUIRED_ENGINE_API_VERSION);
     if vtable_len < slot + 2 {
-        return Some(Stamp::Absent);
+        return None;
     }
     let offset = match u16_at(buffer, vtable.checked_add(slot)?)? {
-        0 => return Some(Stamp::Absent),
+        0 => return None,
         offset => offset,
     };
     // The room up to the next field, or up to the table's end, tells the two forms apart.
@@ -62,22 +71,15 @@ fn read(buffer: &[u8]) -> Option<Stamp> {
             end = end.min(other);
         }
     }
-    let field = table.checked_add(offset)?;
-    if end.saturating_sub(offset) < API_VERSION_SIZE {
-        return Some(Stamp::Reader(u32_at(buffer, field)?));
-    }
-    let word = |i: usize| u32_at(buffer, field.checked_add(4 * i)?);
-    Some(Stamp::Api(ApiVersion::new(word(0)?, word(1)?, word(2)?)))
+    Some((table.checked_add(offset)?, end.saturating_sub(offset)))
 }
 
 /// Refuses a stamp above what this reader knows.
 pub(super) fn check(stamp: Stamp) -> Result<(), GraphError> {
     match stamp {
-        Stamp::Reader(found) if found > READER_VERSION => Err(GraphError::TooNew {
-            field: "min_reader_version",
-            found: found.to_string(),
-            known: READER_VERSION.to_string(),
-        }),
+        Stamp::Reader(found) if found > READER_VERSION => {
+            Err(GraphError::TooNew { field: "min_reader_version", found: found.to_string(), known: READER_VERSION.to_string() })
+        }
         Stamp::Api(found) if found > ApiVersion::NEWEST_KNOWN => Err(GraphError::TooNew {
             field: "min_required_engine_api_version",
             found: found.to_string(),
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn both_forms_are_told_apart() {
-        assert_eq!(stamp(&root(|_| ())), Stamp::Absent);
+        assert_eq!(stamp(&root(|_| ())), Ok(Stamp::Absent));
         for preferred in [false, true] {
             let with = |fbb: &mut FlatBufferBuilder<'_>| {
                 if preferred {
@@ -151,18 +153,18 @@ mod tests {
                 fbb.push_slot_always(SLOT_8, 1_u32);
                 fbb.push_slot_always(Graph::VT_IO_DATA_TYPE, 1_i8);
             });
-            assert_eq!(stamp(&uint), Stamp::Reader(1));
+            assert_eq!(stamp(&uint), Ok(Stamp::Reader(1)));
             let alone = root(|fbb| {
                 with(fbb);
                 fbb.push_slot_always(SLOT_8, 3_u32);
             });
-            assert_eq!(stamp(&alone), Stamp::Reader(3));
+            assert_eq!(stamp(&alone), Ok(Stamp::Reader(3)));
             let version = root(|fbb| {
                 with(fbb);
                 fbb.push_slot_always(SLOT_8, EngineApiVersion::new(1, 2, 0));
                 fbb.push_slot_always(Graph::VT_IO_DATA_TYPE, 1_i8);
             });
-            assert_eq!(stamp(&version), Stamp::Api(ApiVersion::new(1, 2, 0)));
+            assert_eq!(stamp(&version), Ok(Stamp::Api(ApiVersion::new(1, 2, 0))));
         }
     }
 
@@ -182,13 +184,13 @@ mod tests {
             fbb.push_slot_always(SLOT_8, EngineApiVersion::new(1, 2, 0));
         });
         for end in 0..good.len() {
-            stamp(&good[..end]);
+            _ = stamp(&good[..end]);
         }
         for at in 0..good.len() {
             for flip in [1, 0x80, 0xff] {
                 let mut bad = good.clone();
                 bad[at] ^= flip;
-                stamp(&bad);
+                _ = stamp(&bad);
             }
         }
     }

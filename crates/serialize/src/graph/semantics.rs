@@ -48,11 +48,16 @@ fn find_writers(graph: &VerifiedGraph<'_>) -> Result<Vec<Option<NodeIx>>, GraphE
     Ok(writer)
 }
 
+/// The tensors that a node reads: its inputs, and the offsets of whatever ragged tensor it reads or writes.
+fn reads<'g>(graph: &'g VerifiedGraph<'_>, node: NodeIx) -> impl Iterator<Item = TensorIx> + 'g {
+    let operands = graph.operands(node).iter();
+    operands.flat_map(|o| [(o.role == FieldRole::Input).then_some(o.tensor), graph.tensor(o.tensor).ragged_offset]).flatten()
+}
+
 /// Every tensor is written before it is read, and every virtual tensor is written at all.
 fn check_order(graph: &VerifiedGraph<'_>, writer: &[Option<NodeIx>]) -> Result<(), GraphError> {
     for node in graph.nodes() {
-        for operand in graph.operands(node).iter().filter(|o| o.role == FieldRole::Input) {
-            let ix = operand.tensor;
+        for ix in reads(graph, node) {
             match writer[ix.index()] {
                 Some(w) if w >= node => return Err(order_error(graph, writer, node, w, ix)),
                 None if graph.tensor(ix).is_virtual => {
@@ -76,8 +81,7 @@ fn order_error(graph: &VerifiedGraph<'_>, writer: &[Option<NodeIx>], reader: Nod
         if std::mem::replace(&mut seen[node.index()], true) {
             continue;
         }
-        let inputs = graph.operands(node).iter().filter(|o| o.role == FieldRole::Input);
-        stack.extend(inputs.filter_map(|o| writer[o.tensor.index()]));
+        stack.extend(reads(graph, node).filter_map(|ix| writer[ix.index()]));
     }
     GraphError::Order { reader: graph.node_label(reader), writer: graph.node_label(later), tensor: graph.tensor_label(tensor) }
 }
@@ -98,9 +102,10 @@ fn check_connected(graph: &VerifiedGraph<'_>) -> Result<(), GraphError> {
     let mut parent: Vec<u32> = (0..graph.node_count() as u32).collect();
     let mut first_user: Vec<Option<u32>> = vec![None; graph.tensors().len()];
     for node in graph.nodes() {
-        for operand in graph.operands(node) {
-            match first_user[operand.tensor.index()] {
-                None => first_user[operand.tensor.index()] = Some(node.0),
+        let written = graph.operands(node).iter().filter(|o| o.role == FieldRole::Output).map(|o| o.tensor);
+        for ix in reads(graph, node).chain(written) {
+            match first_user[ix.index()] {
+                None => first_user[ix.index()] = Some(node.0),
                 Some(other) => {
                     let (a, b) = (find(&mut parent, other), find(&mut parent, node.0));
                     parent[a.max(b) as usize] = a.min(b);
@@ -140,11 +145,7 @@ impl<'g, 'a> Rules<'g, 'a> {
             return Ok(());
         }
         let ix = self.graph.find(uid).unwrap_or(TensorIx(0));
-        Err(GraphError::OperandNotScalar {
-            node: self.graph.node_label(self.node),
-            slot,
-            tensor: self.graph.tensor_label(ix),
-        })
+        Err(GraphError::OperandNotScalar { node: self.graph.node_label(self.node), slot, tensor: self.graph.tensor_label(ix) })
     }
 
     fn same_dims(&self, a_name: &str, a: &[i64], b_name: &str, b: &[i64]) -> Result<(), GraphError> {
@@ -183,6 +184,8 @@ fn check_op(graph: &VerifiedGraph<'_>, node: NodeIx) -> Result<(), GraphError> {
         Op::Layernorm(op) => r.scalar("epsilon", op.epsilon),
         Op::RmsNorm(op) => r.scalar("epsilon", op.epsilon),
         Op::LayernormBackward(op) => op.epsilon.map_or(Ok(()), |uid| r.scalar("epsilon", uid)),
+        Op::Sdpa(op) => op.scale.map_or(Ok(()), |uid| r.scalar("scale", uid)),
+        Op::SdpaBackward(op) => op.scale.map_or(Ok(()), |uid| r.scalar("scale", uid)),
         _ => Ok(()),
     }
 }
@@ -233,8 +236,7 @@ fn convolution(
     }
     for i in 0..spatial {
         // 128 bits hold any combination of these numbers.
-        let [size, filter, pre, post, stride, dilation] =
-            [x[i + 2], w[i + 2], pre[i], post[i], stride[i], dilation[i]].map(i128::from);
+        let [size, filter, pre, post, stride, dilation] = [x[i + 2], w[i + 2], pre[i], post[i], stride[i], dilation[i]].map(i128::from);
         let room = size + pre + post - ((filter - 1) * dilation + 1);
         if room < 0 {
             let field = format!("{x_name}.dims[{}] with padding", i + 2);
@@ -290,7 +292,11 @@ fn pointwise(r: &Rules<'_, '_>, op: &Pointwise) -> Result<(), GraphError> {
     for i in 0..out.len() {
         let widest = inputs.clone().map(|(_, dims)| dim_from_right(dims, i)).max().unwrap_or(1);
         if widest != dim_from_right(out, i) {
-            return r.fail("out_0.dims", format!("{out:?}"), format!("{widest} at position {}, as the inputs broadcast", out.len() - 1 - i));
+            return r.fail(
+                "out_0.dims",
+                format!("{out:?}"),
+                format!("{widest} at position {}, as the inputs broadcast", out.len() - 1 - i),
+            );
         }
     }
     Ok(())
@@ -334,7 +340,11 @@ fn batchnorm(r: &Rules<'_, '_>, x: Uid, y: Uid, parameters: &[(&str, Uid)]) -> R
         let dims = r.tensor(uid).dims;
         let per_channel = dims.len() == x.len() && dims.iter().enumerate().all(|(i, &d)| d == if i == 1 { channels } else { 1 });
         if !per_channel && dims != [channels] {
-            return r.fail(format!("{name}.dims"), format!("{dims:?}"), format!("[1, {channels}, 1...] or [{channels}]: one value per channel"));
+            return r.fail(
+                format!("{name}.dims"),
+                format!("{dims:?}"),
+                format!("[1, {channels}, 1...] or [{channels}]: one value per channel"),
+            );
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::guard::{self, GuardedRoot};
 use super::semantics;
-use super::view::{OperandRef, TensorIx, TensorView, VerifiedGraph};
+use super::view::{OperandRef, TensorIx, TensorView, VerifiedGraph, find};
 use crate::error::{NodeLabel, TensorLabel};
 use crate::ops::{self, Op, ReadOpError, Uid, WireValueError};
 use crate::wire::generated as wire;
@@ -16,11 +16,11 @@ const NODE_SLOTS: u16 = 4;
 const TENSOR_SLOTS: u16 = 12;
 
 pub(super) fn verify<'a>(buffer: &'a [u8], limits: &Limits) -> Result<VerifiedGraph<'a>, GraphError> {
-    check_limit("the graph's size in bytes", buffer.len() as u64, "max_bytes", limits.max_bytes)?;
+    check_limit("the graph's size in bytes", buffer.len() as u64, "max_bytes", limits.bytes())?;
     if !(buffer.as_ptr() as usize).is_multiple_of(8) {
         return Err(GraphError::Misaligned);
     }
-    guard::check(guard::stamp(buffer))?;
+    guard::check(guard::stamp(buffer)?)?;
 
     let root = structure(buffer, limits)?;
     let mut unknown = has_unknown_fields(&root._tab, GRAPH_SLOTS).then(|| "the graph table".to_owned());
@@ -59,7 +59,8 @@ pub(super) fn verify<'a>(buffer: &'a [u8], limits: &Limits) -> Result<VerifiedGr
     for (node, index) in wire_nodes.iter().zip(0..) {
         let op_unknown = read_node(&mut graph, &node, index, types[0])?;
         if (op_unknown || has_unknown_fields(&node._tab, NODE_SLOTS)) && unknown.is_none() {
-            unknown = Some(format!("node {index}"));
+            unknown =
+                Some(NodeLabel { index, name: node.name().unwrap_or_default().into(), op: graph.kinds[index as usize].name() }.to_string());
         }
     }
     graph.unknown_fields = unknown;
@@ -75,7 +76,7 @@ fn structure<'a>(buffer: &'a [u8], limits: &Limits) -> Result<wire::Graph<'a>, G
     let options = VerifierOptions {
         max_depth: limits.max_depth,
         max_tables: limits.max_tables,
-        max_apparent_size: usize::try_from(limits.max_bytes).unwrap_or(usize::MAX).saturating_mul(4),
+        max_apparent_size: usize::try_from(limits.bytes()).unwrap_or(usize::MAX).saturating_mul(4),
         ..VerifierOptions::default()
     };
     use flatbuffers::InvalidFlatbuffer as E;
@@ -171,21 +172,16 @@ fn read_tensor<'a>(
     Ok(view)
 }
 
-fn check_shape(
-    tensor: &impl Fn() -> TensorLabel,
-    dims: &[i64],
-    strides: &[i64],
-    limits: &Limits,
-) -> Result<(), GraphError> {
+fn check_shape(tensor: &impl Fn() -> TensorLabel, dims: &[i64], strides: &[i64], limits: &Limits) -> Result<(), GraphError> {
     if dims.is_empty() {
         return Err(GraphError::NoDims { tensor: tensor() });
     }
     if dims.len() != strides.len() {
         return Err(GraphError::StrideCount { tensor: tensor(), dims: dims.len(), strides: strides.len() });
     }
-    if dims.len() > limits.max_rank {
+    if dims.len() > limits.rank() {
         let what = format!("the rank of {}", tensor());
-        return Err(GraphError::Limit { what, found: dims.len() as u64, limit_name: "max_rank", limit: limits.max_rank as u64 });
+        return Err(GraphError::Limit { what, found: dims.len() as u64, limit_name: "max_rank", limit: limits.rank() as u64 });
     }
     let mut elements: u64 = 1;
     let mut span: u64 = 1;
@@ -221,19 +217,14 @@ fn index_uids(tensors: &[TensorView<'_>]) -> Result<Vec<(Uid, TensorIx)>, GraphE
     Ok(by_uid)
 }
 
-fn resolve_ragged(
-    tensors: &mut [TensorView<'_>],
-    by_uid: &[(Uid, TensorIx)],
-    ragged: &[(TensorIx, Uid)],
-) -> Result<(), GraphError> {
+fn resolve_ragged(tensors: &mut [TensorView<'_>], by_uid: &[(Uid, TensorIx)], ragged: &[(TensorIx, Uid)]) -> Result<(), GraphError> {
     let mut is_ragged = vec![false; if ragged.is_empty() { 0 } else { tensors.len() }];
     for &(ix, _) in ragged {
         is_ragged[ix.index()] = true;
     }
     for &(ix, uid) in ragged {
         let fail = |reason| GraphError::Ragged { tensor: label(ix.0, &tensors[ix.index()]), uid: uid.0, reason };
-        let at = by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).map_err(|_| fail("is no tensor of the graph"))?;
-        let offsets = by_uid[at].1;
+        let offsets = find(by_uid, uid).ok_or_else(|| fail("is no tensor of the graph"))?;
         if tensors[offsets.index()].is_virtual {
             return Err(fail("names a virtual tensor; offsets must be in memory"));
         }
@@ -265,9 +256,9 @@ fn read_node(graph: &mut VerifiedGraph<'_>, node: &wire::Node<'_>, index: u32, c
     }
     let mut dangling = None;
     let (by_uid, operands) = (&graph.by_uid, &mut graph.operands);
-    op.operands(|used| match by_uid.binary_search_by_key(&used.uid, |&(uid, _)| uid) {
-        Ok(at) => operands.push(OperandRef { tensor: by_uid[at].1, slot: used.slot, role: used.role }),
-        Err(_) => dangling = dangling.or(Some(used)),
+    op.operands(|used| match find(by_uid, used.uid) {
+        Some(tensor) => operands.push(OperandRef { tensor, slot: used.slot, role: used.role }),
+        None => dangling = dangling.or(Some(used)),
     });
     if let Some(used) = dangling {
         let slot = kind.fields().get(usize::from(used.slot)).map_or("", |f| f.name);

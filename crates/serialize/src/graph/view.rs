@@ -79,7 +79,10 @@ impl TensorView<'_> {
 
     /// Elements from the first to the last in memory, both included.
     pub fn span(&self) -> u64 {
-        self.dims.iter().zip(self.strides).fold(1, |n: u64, (&d, &s)| n.saturating_add((d - 1).unsigned_abs().saturating_mul(s.unsigned_abs())))
+        self.dims
+            .iter()
+            .zip(self.strides)
+            .fold(1, |n: u64, (&d, &s)| n.saturating_add((d - 1).unsigned_abs().saturating_mul(s.unsigned_abs())))
     }
 
     /// Bytes from the first element to the last in memory.
@@ -115,6 +118,17 @@ pub struct VerifiedGraph<'a> {
     /// Where each node's operands end.
     pub(super) operand_ends: Vec<u32>,
     pub(super) unknown_fields: Option<String>,
+}
+
+/// The tensor with this uid, in a list that ascends by uid.
+pub(super) fn find(by_uid: &[(Uid, TensorIx)], uid: Uid) -> Option<TensorIx> {
+    // Most writers number without gaps: then the distance from the lowest uid is the position.
+    let (lowest, _) = by_uid.first()?;
+    let guess = usize::try_from(uid.0.wrapping_sub(lowest.0)).ok().and_then(|i| by_uid.get(i));
+    if let Some(&(_, ix)) = guess.filter(|(found, _)| *found == uid) {
+        return Some(ix);
+    }
+    by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok().map(|at| by_uid[at].1)
 }
 
 impl<'a> VerifiedGraph<'a> {
@@ -193,8 +207,7 @@ impl<'a> VerifiedGraph<'a> {
 
     /// The tensor with this uid.
     pub fn find(&self, uid: Uid) -> Option<TensorIx> {
-        let at = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok()?;
-        Some(self.by_uid[at].1)
+        find(&self.by_uid, uid)
     }
 
     /// Number of nodes.
@@ -313,7 +326,7 @@ impl GraphBuf {
     pub fn new(bytes: &[u8], limits: &Limits) -> Result<Self, GraphError> {
         let copy = crate::aligned::aligned_copy(bytes);
         let buffer = VerifiedGraph::verify_any(&copy, limits)?.buffer();
-        let bytes = if buffer.len() == copy.len() { copy.clone() } else { crate::aligned::aligned_copy(buffer) };
+        let bytes = if buffer.len() == copy.len() { copy } else { crate::aligned::aligned_copy(buffer) };
         Ok(Self { bytes, limits: *limits })
     }
 

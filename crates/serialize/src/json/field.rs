@@ -3,6 +3,7 @@
 use super::JsonError;
 use bumpalo::Bump;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// A value and where it stands. Absent values read as the type's default; whoever needs the key has asked for it before.
 pub(crate) struct JsonField<'j, 'a> {
@@ -12,20 +13,23 @@ pub(crate) struct JsonField<'j, 'a> {
     arena: &'a Bump,
 }
 
+/// A text as messages show it: its beginning.
+pub(super) fn shorten(text: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 60;
+    if text.len() <= SHOWN {
+        return Cow::Borrowed(text);
+    }
+    let cut = (0..=SHOWN).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+    Cow::Owned(format!("{}...", &text[..cut]))
+}
+
 /// A value as messages show it.
 pub(super) fn describe(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".to_owned(),
         Value::Array(list) => format!("an array of {}", list.len()),
-        scalar => {
-            let mut text = scalar.to_string();
-            if text.len() > 60 {
-                let cut = (0..=60).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
-                text.truncate(cut);
-                text.push_str("...");
-            }
-            text
-        }
+        Value::String(text) => format!("{:?}", shorten(text)),
+        scalar => scalar.to_string(),
     }
 }
 
@@ -157,7 +161,7 @@ impl<'j, 'a> JsonField<'j, 'a> {
         };
         match self.value {
             None => all.first().copied().ok_or_else(|| unknown("absent".to_owned())),
-            Some(Value::String(text)) => from_name(text).ok_or_else(|| unknown(text.clone())),
+            Some(Value::String(text)) => from_name(text).ok_or_else(|| unknown(shorten(text).into_owned())),
             Some(value) => {
                 let number = value.as_i64().and_then(|n| i8::try_from(n).ok());
                 number.and_then(from_wire).ok_or_else(|| unknown(describe(value)))

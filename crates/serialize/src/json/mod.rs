@@ -69,17 +69,25 @@ pub fn import(text: &[u8], limits: &Limits) -> Result<Imported, JsonError> {
     }
     let value: Value = serde_json::from_slice(text).map_err(|e| JsonError::Syntax(e.to_string()))?;
     let arena = Bump::new();
-    let mut reader = Reader { arena: &arena, warnings: Vec::new(), graph: GraphBuilder::new() };
+    let mut reader = Reader { arena: &arena, warnings: Vec::new(), unshown: 0, graph: GraphBuilder::new() };
     reader.graph(&value, limits)?;
-    let Reader { warnings, graph, .. } = reader;
+    let Reader { mut warnings, unshown, graph, .. } = reader;
+    if unshown > 0 {
+        warnings.push(format!("and {unshown} more"));
+    }
     Ok(Imported { graph: graph.build_with(limits)?, warnings })
 }
 
 struct Reader<'a> {
     arena: &'a Bump,
     warnings: Vec<String>,
+    /// Warnings above [`MAX_WARNINGS`].
+    unshown: usize,
     graph: GraphBuilder,
 }
+
+/// Warnings kept of one text, so that a hostile one cannot fill the memory with them.
+const MAX_WARNINGS: usize = 100;
 
 const TOP_KEYS: [&str; 14] = [
     "name",
@@ -130,16 +138,21 @@ impl<'a> Reader<'a> {
         }
 
         let name = self.field(place, "name", present(top, "name")).text()?;
-        let ty = |key: &'static str, old: &'static str| {
+        let mut ty = |key: &'static str, old: &'static str| {
             let (key, value) = match (present(top, key), present(top, old)) {
+                (Some(a), Some(b)) if a != b => {
+                    return Err(JsonError::Ambiguous { place: place.into(), key: key.into(), first: key, second: old });
+                }
                 (None, Some(value)) => (old, Some(value)),
                 (value, _) => (key, value),
             };
-            self.data_type(place, key, value)
+            let (ty, warning) = self.data_type(place, key, value)?;
+            warning.into_iter().for_each(|w| self.warn(w));
+            Ok(ty)
         };
-        let (compute, _) = ty("compute_data_type", "compute_type")?;
-        let (intermediate, _) = ty("intermediate_data_type", "intermediate_type")?;
-        let (io, _) = ty("io_data_type", "io_type")?;
+        let compute = ty("compute_data_type", "compute_type")?;
+        let intermediate = ty("intermediate_data_type", "intermediate_type")?;
+        let io = ty("io_data_type", "io_type")?;
         let override_shapes = self.field(place, "is_override_shape_enabled", present(top, "is_override_shape_enabled")).bool()?;
         let preferred = match present(top, "preferred_engine_id") {
             Some(value) => Some(self.field(place, "preferred_engine_id", Some(value)).i64()?),
@@ -182,10 +195,7 @@ impl<'a> Reader<'a> {
 
     fn tensor(&mut self, index: usize, value: &Value) -> Result<TensorAttributes, JsonError> {
         let map = object(value, "the graph", &format!("tensors[{index}]"))?;
-        let place = match present(map, "name").and_then(Value::as_str) {
-            Some(name) if !name.is_empty() => format!("tensor {index} {name:?}"),
-            _ => format!("tensor {index}"),
-        };
+        let place = place_of("tensor", index, present(map, "name").and_then(Value::as_str).unwrap_or_default());
         let place = place.as_str();
         self.warn_unknown(place, map, &TENSOR_KEYS);
         let optional = |key: &'static str| self.field(place, key, present(map, key));
@@ -211,7 +221,7 @@ impl<'a> Reader<'a> {
         tensor.set_raw_value(self.value(place, map)?);
         let (dtype, warning) = self.data_type(place, "data_type", Some(required("data_type")?.present()?))?;
         tensor.set_data_type(dtype);
-        self.warnings.extend(warning);
+        warning.into_iter().for_each(|w| self.warn(w));
         Ok(tensor)
     }
 
@@ -236,9 +246,10 @@ impl<'a> Reader<'a> {
                 return Err(JsonError::UnknownSpelling {
                     place: place.to_owned(),
                     key: "value_type".into(),
-                    found: text.to_owned(),
+                    found: field::shorten(text).into_owned(),
                     kind: "TensorValue",
-                    expected: "Float32Value, Float16Value, BFloat16Value, Float8Value, Int32Value, Float64Value, Int64Value, BoolValue".into(),
+                    expected: "Float32Value, Float16Value, BFloat16Value, Float8Value, Int32Value, Float64Value, Int64Value, BoolValue"
+                        .into(),
                 });
             }
         }))
@@ -247,7 +258,7 @@ impl<'a> Reader<'a> {
     fn node(&mut self, index: usize, value: &Value) -> Result<(), JsonError> {
         let map = object(value, "the graph", &format!("nodes[{index}]"))?;
         let name = self.field(&format!("node {index}"), "name", present(map, "name")).text()?;
-        let place = if name.is_empty() { format!("node {index}") } else { format!("node {index} {name:?}") };
+        let place = place_of("node", index, name);
         let ty = self.field(&place, "type", present(map, "type"));
         if ty.is_absent() {
             return Err(JsonError::Missing { place, key: "type".into() });
@@ -256,15 +267,15 @@ impl<'a> Reader<'a> {
         let kind = OpKind::from_wire_name(text).ok_or_else(|| JsonError::UnknownSpelling {
             place: place.clone(),
             key: "type".into(),
-            found: text.to_owned(),
+            found: field::shorten(text).into_owned(),
             kind: "operation",
             expected: OpKind::ALL.iter().map(|k| k.wire_name()).collect::<Vec<_>>().join(", "),
         })?;
         let (compute, warning) = self.data_type(&place, "compute_data_type", present(map, "compute_data_type"))?;
-        self.warnings.extend(warning);
+        warning.into_iter().for_each(|w| self.warn(w));
         let mut node = JsonNode::new(map, kind, place, self.arena)?;
         let op = Op::from_json(kind, &mut node)?;
-        node.warn_unknown(&mut self.warnings);
+        node.warn_unknown(&mut |warning| self.warn(warning));
         self.graph.node(name, compute, op);
         Ok(())
     }
@@ -289,9 +300,23 @@ impl<'a> Reader<'a> {
 
     fn warn_unknown(&mut self, place: &str, map: &Map<String, Value>, known: &[&str]) {
         for key in map.keys().filter(|k| !k.starts_with('_') && !known.contains(&k.as_str())) {
-            self.warnings.push(format!("{place}: {key:?} is not known here and was ignored"));
+            self.warn(format!("{place}: {:?} is not known here and was ignored", field::shorten(key)));
         }
     }
+
+    /// Keeps a warning, unless there are too many for a person to read already.
+    fn warn(&mut self, warning: String) {
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(warning);
+        } else {
+            self.unshown += 1;
+        }
+    }
+}
+
+/// A tensor or a node as messages name it. A name of any length may stand in the text, and the place in any number of messages.
+fn place_of(what: &str, index: usize, name: &str) -> String {
+    if name.is_empty() { format!("{what} {index}") } else { format!("{what} {index} {:?}", field::shorten(name)) }
 }
 
 /// A key's value; `null` is the same as no key.

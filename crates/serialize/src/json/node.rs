@@ -56,14 +56,14 @@ impl<'j, 'a> JsonNode<'j, 'a> {
     }
 
     /// Reports keys that the operation does not have.
-    pub(super) fn warn_unknown(&self, warnings: &mut Vec<String>) {
+    pub(super) fn warn_unknown(&self, warn: &mut impl FnMut(String)) {
         for &(group, map) in &self.places {
             for (key, value) in map {
                 let known = self.kind.fields().iter().any(|f| f.wire_name == key)
                     || (group == "the node" && (GROUPS.contains(&key.as_str()) || NODE_KEYS.contains(&key.as_str())));
                 if !known && !key.starts_with('_') {
-                    let shown = field::describe(value);
-                    warnings.push(format!("{}: {key:?} = {shown} in {group} is not a field of {}; ignored", self.place, self.kind.wire_name()));
+                    let (key, shown) = (field::shorten(key), field::describe(value));
+                    warn(format!("{}: {key:?} = {shown} in {group} is not a field of {}; ignored", self.place, self.kind.wire_name()));
                 }
             }
         }

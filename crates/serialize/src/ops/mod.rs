@@ -57,3 +57,28 @@ pub struct OperandUse {
     /// Input or output.
     pub role: FieldRole,
 }
+
+impl Pointwise {
+    /// A function of one input with no parameter.
+    pub fn unary(mode: crate::PointwiseMode, in_0: Uid, out_0: Uid) -> Self {
+        Self {
+            mode,
+            relu_lower_clip: None,
+            relu_upper_clip: None,
+            relu_lower_clip_slope: None,
+            axis: None,
+            in_0,
+            in_1: None,
+            in_2: None,
+            out_0,
+            swish_beta: None,
+            elu_alpha: None,
+            softplus_beta: None,
+        }
+    }
+
+    /// A function of two inputs with no parameter.
+    pub fn binary(mode: crate::PointwiseMode, in_0: Uid, in_1: Uid, out_0: Uid) -> Self {
+        Self { in_1: Some(in_1), ..Self::unary(mode, in_0, out_0) }
+    }
+}

@@ -173,6 +173,12 @@ impl ArchivedPlanMetaV1 {
         if self.engine_id != engine_id(self.engine.as_str()) {
             return Err(fail("engine id".into(), self.engine_id.to_string(), format!("the id of {:?}", self.engine.as_str())));
         }
+        for pair in self.knobs.windows(2) {
+            let (first, second) = (pair[0].id.as_str(), pair[1].id.as_str());
+            if first >= second {
+                return Err(fail("knob id".into(), format!("{second:?}"), format!("an id above {first:?}: knobs are sorted and unique")));
+            }
+        }
         let mut next = 0;
         for (i, b) in self.bindings.iter().enumerate() {
             let ordinal = b.ordinal.to_native();
@@ -186,11 +192,33 @@ impl ArchivedPlanMetaV1 {
             if BindingKind::from_number(b.kind).is_none() {
                 return Err(fail(format!("binding {i}: kind"), b.kind.to_string(), "0..=3".into()));
             }
+            let is_scalar = b.kind() != BindingKind::Device;
+            if is_scalar && b.role() == BindingRole::Output {
+                return Err(fail(format!("binding {i}: role"), "output".into(), format!("input, because it is a {}", b.kind().name())));
+            }
             if matches!(DataType::from_wire(b.dtype), None | Some(DataType::Unset)) {
                 return Err(fail(format!("binding {i}: data type"), b.dtype.to_string(), "a known data type".into()));
             }
             if b.dims.len() != b.strides.len() {
                 return Err(fail(format!("binding {i}: strides"), b.strides.len().to_string(), format!("{} of them", b.dims.len())));
+            }
+            let shape = || b.dims.iter().zip(b.strides.iter()).map(|(d, s)| (d.to_native(), s.to_native()));
+            let dims = || format!("{:?}", b.dims.as_slice());
+            if b.dims.is_empty() || shape().any(|(dim, _)| dim < 1) {
+                return Err(fail(format!("binding {i}: dims"), dims(), "at least one, each at least 1".into()));
+            }
+            if is_scalar && shape().any(|(dim, _)| dim != 1) {
+                return Err(fail(format!("binding {i}: dims"), dims(), format!("one element, because it is a {}", b.kind().name())));
+            }
+            // Whoever executes the plan counts in bytes, and no element has more than 8.
+            let elements = shape().try_fold(8_i64, |n, (dim, _)| n.checked_mul(dim));
+            if elements.is_none() {
+                return Err(fail(format!("binding {i}: dims"), dims(), "a number of elements that can be counted".into()));
+            }
+            let span = shape().try_fold(8_i64, |n, (dim, stride)| n.checked_add((dim - 1).checked_mul(stride)?.checked_mul(8)?));
+            if shape().any(|(_, stride)| stride < 0) || span.is_none() {
+                let strides = format!("{:?}", b.strides.as_slice());
+                return Err(fail(format!("binding {i}: strides"), strides, "each at least 0, and a span that can be counted".into()));
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 use super::PayloadError;
 use super::layout::{u32_at, u64_at};
 use crate::wire::tensor_value::TensorValue;
+use std::cmp::Ordering;
 
 const MAGIC: [u8; 8] = *b"\x89HPPY\r\n\x1a";
 const HEADER: usize = 64;
@@ -136,7 +137,17 @@ impl<'a> PayloadView<'a> {
 
     /// Whether a pack entry of this uid is a host scalar.
     pub fn is_runtime(&self, uid: i64) -> bool {
-        self.runtime_uids().any(|u| u == uid)
+        let uids = &self.bytes[HEADER..HEADER + self.runtime * 8];
+        let (mut low, mut high) = (0, self.runtime);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match (u64_at(uids, middle * 8) as i64).cmp(&uid) {
+                Ordering::Equal => return true,
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+            }
+        }
+        false
     }
 
     fn baked_rows(&self) -> impl ExactSizeIterator<Item = Result<BakedScalar, PayloadError>> + 'a {

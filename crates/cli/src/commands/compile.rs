@@ -1,0 +1,165 @@
+//! `hipplan compile`
+
+use crate::{Exit, Global, inputs, location, output, progress::Bar};
+use hipplan::{BatchItem, BatchOptions, BatchReport, Limits, Outcome, Policy, Providers, ReportRow, Target, compile_batch};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Compile graphs into the store
+///
+/// Every input is checked and keyed; equal graphs are compiled once, and what the store holds already is not compiled again. A bad
+/// input costs only itself. The store ends up byte for byte the same, whatever the number of jobs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan compile graph.json
+  hipplan compile corpus/graphs --store plans --jobs 8
+  cat graph.json | hipplan compile - --json")]
+pub(crate) struct Compile {
+    /// Graph files, folders of them, or - for standard input
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+    /// Target to compile for; may be given several times or as a list
+    #[arg(long, value_name = "TARGET", default_value = "cpu", value_delimiter = ',')]
+    target: Vec<Target>,
+    /// Compile with this engine only
+    #[arg(long, value_name = "NAME")]
+    engine: Option<String>,
+    /// Threads [default: one per processor]
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<std::num::NonZeroUsize>,
+}
+
+impl Compile {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let files = inputs::expand(&self.inputs)?;
+        let store = location::writable(global)?;
+        let mut warnings = Vec::new();
+        let items: Vec<BatchItem> = files
+            .iter()
+            .map(|file| {
+                let input = inputs::read(file, &Limits::DEFAULT);
+                match input.graph {
+                    Ok(imported) => {
+                        warnings.extend(imported.warnings.iter().map(|w| format!("{}: {w}", input.source)));
+                        BatchItem::of_graph(input.source, &imported.graph.view())
+                    }
+                    Err(reason) => BatchItem { source: input.source, graph: Err(reason) },
+                }
+            })
+            .collect();
+        let options = BatchOptions {
+            targets: self.target,
+            policy: self.engine.map_or(Policy::Default, Policy::Engine),
+            jobs: self.jobs.map_or_else(default_jobs, Into::into),
+        };
+        let bar = Bar::new(global, "compiling", items.len() * options.targets.len());
+        let report = compile_batch(&store, &items, &options, &Providers::default(), &bar);
+        drop(bar);
+        if global.json {
+            output::json(&to_json(&report, &warnings))?;
+        } else {
+            print(&report)?;
+            for warning in &warnings {
+                output::line(format_args!("{}warning:{} {warning}", output::WARN, output::RESET))?;
+            }
+            output::line(summary(&report))?;
+        }
+        Ok(exit(&report))
+    }
+}
+
+pub(crate) fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
+}
+
+fn exit(report: &BatchReport) -> Exit {
+    let not_stored = report.rows.iter().any(|r| matches!(&r.outcome, Outcome::Compiled { not_stored: Some(_), .. }));
+    if report.count("invalid") + report.count("failed") > 0 || not_stored {
+        Exit::Findings
+    } else if report.count("refused") > 0 {
+        Exit::Refused
+    } else {
+        Exit::Good
+    }
+}
+
+/// What to tell of a row beside its word.
+pub(crate) fn detail(row: &ReportRow, rows: &[ReportRow]) -> String {
+    match &row.outcome {
+        Outcome::Compiled { not_stored: None, .. } | Outcome::Present { .. } => String::new(),
+        Outcome::Compiled { not_stored: Some(reason), .. } => format!("not stored: {reason}"),
+        Outcome::Duplicate { of } => {
+            let first = rows.iter().find(|r| r.input == *of).map_or("an earlier input", |r| r.source.as_str());
+            format!("same graph as {first}")
+        }
+        Outcome::Refused { reason, .. } | Outcome::Invalid { reason } | Outcome::Failed { reason } => reason.clone(),
+    }
+}
+
+fn to_json(report: &BatchReport, warnings: &[String]) -> serde_json::Value {
+    let rows: Vec<_> = report
+        .rows
+        .iter()
+        .map(|row| {
+            let plan = match &row.outcome {
+                Outcome::Compiled { plan, .. } | Outcome::Present { plan } => Some(plan.to_string()),
+                _ => None,
+            };
+            let missing: &[&str] = match &row.outcome {
+                Outcome::Refused { missing_ops, .. } => missing_ops,
+                _ => &[],
+            };
+            json!({
+                "source": row.source,
+                "target": row.target,
+                "outcome": row.outcome.word(),
+                "graph_key": row.graph.map(|k| k.to_string()),
+                "plan_key": plan,
+                "missing_operations": missing,
+                "detail": detail(row, &report.rows),
+            })
+        })
+        .collect();
+    let counts: serde_json::Map<String, serde_json::Value> = WORDS.iter().map(|w| ((*w).to_owned(), report.count(w).into())).collect();
+    json!({ "rows": rows, "summary": counts, "warnings": warnings })
+}
+
+const WORDS: [&str; 6] = ["compiled", "present", "duplicate", "refused", "invalid", "failed"];
+
+fn print(report: &BatchReport) -> anyhow::Result<()> {
+    let mut table = output::table(&["graph", "target", "outcome", "key", "detail"]);
+    for row in &report.rows {
+        table.add_row([
+            row.source.clone(),
+            row.target.clone(),
+            row.outcome.word().to_owned(),
+            row.graph.map(|k| k.short()).unwrap_or_default(),
+            detail(row, &report.rows),
+        ]);
+    }
+    output::print_table(&table, |i| match report.rows.get(i)?.outcome {
+        Outcome::Invalid { .. } | Outcome::Failed { .. } => Some(output::BAD),
+        Outcome::Refused { .. } => Some(output::WARN),
+        _ => None,
+    })
+}
+
+/// One line that counts the outcomes and names the operations that are missing.
+pub(crate) fn summary(report: &BatchReport) -> String {
+    let counts: Vec<String> = WORDS.iter().filter(|w| report.count(w) > 0).map(|w| format!("{} {w}", report.count(w))).collect();
+    let mut missing: Vec<&str> = report
+        .rows
+        .iter()
+        .filter_map(|r| match &r.outcome {
+            Outcome::Refused { missing_ops, .. } => Some(missing_ops.as_slice()),
+            _ => None,
+        })
+        .flatten()
+        .copied()
+        .collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let tail = if missing.is_empty() { String::new() } else { format!("; operations that no engine has yet: {}", missing.join(", ")) };
+    format!("{} graphs: {}{tail}", report.rows.len(), counts.join(", "))
+}

@@ -1,0 +1,78 @@
+//! `hipplan ls`
+
+use crate::{Exit, Global, location, output};
+use hipplan::{GraphBuf, Limits, Lookup, PlanBytes, canon};
+use serde_json::json;
+
+/// List the plans of the store
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ls {}
+
+impl Ls {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let store = location::readable(global)?;
+        let mut plans: Vec<PlanBytes> = Vec::new();
+        let mut problems = Vec::new();
+        for entry in store.iter_plans() {
+            match entry.map(|plan| store.get_plan(&plan)) {
+                Ok(Lookup::Hit(plan)) => plans.push(plan),
+                Ok(Lookup::Miss(miss)) => problems.push(miss.to_string()),
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        plans.sort_by_cached_key(|p| (summary(p), p.view().meta().plan_key()));
+        let total: u64 = plans.iter().map(|p| p.bytes().len() as u64).sum();
+        if global.json {
+            let rows: Vec<_> = plans.iter().map(|p| super::inspect::plan_json(&p.view())).collect();
+            output::json(&json!({ "store": store.root().display().to_string(), "plans": rows, "problems": problems, "bytes": total }))?;
+        } else {
+            let mut table = output::table(&["plan", "graph", "target", "engine", ">size", ">workspace", "operations"]);
+            for plan in &plans {
+                let view = plan.view();
+                let meta = view.meta();
+                table.add_row([
+                    meta.plan_key().short(),
+                    meta.graph_key().short(),
+                    meta.target.as_str().to_owned(),
+                    meta.engine.as_str().to_owned(),
+                    output::bytes(plan.bytes().len() as u64),
+                    output::bytes(meta.workspace_size.to_native()),
+                    summary(plan),
+                ]);
+            }
+            output::print_table(&table, |_| None)?;
+            for problem in &problems {
+                output::line(format_args!("{}damaged:{} {problem}", output::BAD, output::RESET))?;
+            }
+            output::line(format_args!("{} plans, {}, in {}", plans.len(), output::bytes(total), store.root().display()))?;
+        }
+        Ok(if problems.is_empty() { Exit::Good } else { Exit::Findings })
+    }
+}
+
+fn summary(plan: &PlanBytes) -> String {
+    match plan.view().canonical().map_err(|e| e.to_string()).and_then(|c| canon::decode(c, &Limits::DEFAULT).map_err(|e| e.to_string())) {
+        Ok(graph) => operations(&graph),
+        Err(error) => error,
+    }
+}
+
+/// The operations of a graph in order, runs of one counted, and the dims of the largest tensor.
+pub(crate) fn operations(graph: &GraphBuf) -> String {
+    let view = graph.view();
+    let mut runs: Vec<(String, usize)> = Vec::new();
+    for node in view.nodes() {
+        let name = match view.op(node) {
+            hipplan::Op::Pointwise(op) => op.mode.name().to_owned(),
+            op => op.kind().name().to_owned(),
+        };
+        match runs.last_mut() {
+            Some((last, n)) if *last == name => *n += 1,
+            _ => runs.push((name, 1)),
+        }
+    }
+    let ops: Vec<String> = runs.into_iter().map(|(name, n)| if n == 1 { name } else { format!("{n} x {name}") }).collect();
+    let largest = view.tensors().iter().max_by_key(|t| t.elements());
+    let shape = largest.map(|t| format!(" {} {}", output::dims(t.dims), t.dtype)).unwrap_or_default();
+    format!("{}{shape}", ops.join(" + "))
+}

@@ -1,0 +1,43 @@
+//! One file per subcommand.
+
+mod compile;
+mod import;
+mod inspect;
+mod ls;
+mod quickstart;
+mod run;
+mod verify;
+
+use crate::{Exit, Global};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// See it all: compile the shipped corpus, run every plan in a new process, check the results
+    Quickstart(quickstart::Quickstart),
+    /// Read graphs in any form and write native graph artifacts
+    Import(import::Import),
+    /// Compile graphs into the store
+    Compile(compile::Compile),
+    /// Execute a stored plan, found by graph or by key
+    Run(run::Run),
+    /// Show what is in a graph, a plan file, or a plan of the store
+    Inspect(inspect::Inspect),
+    /// Check files, or the whole store, byte by byte
+    Verify(verify::Verify),
+    /// List the plans of the store
+    Ls(ls::Ls),
+}
+
+impl Command {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        match self {
+            Self::Quickstart(command) => command.run(global),
+            Self::Import(command) => command.run(global),
+            Self::Compile(command) => command.run(global),
+            Self::Run(command) => command.run(global),
+            Self::Inspect(command) => command.run(global),
+            Self::Verify(command) => command.run(global),
+            Self::Ls(command) => command.run(global),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! `hipplan run`
+
+use crate::{Exit, Global, inputs, keys, location, npy, output};
+use anyhow::{Context, bail};
+use hipplan::reference::{CheckReport, HostTensor, InputScalar, Inputs, check_with};
+use hipplan::{
+    BoundPlan, DataType, Device, FieldRole, GraphBuf, Limits, Loaders, Plan, PlanBytes, Policy, Restore, Stream, TensorIx, TensorValue,
+    VariantPack, VerifiedGraph, Workspace, canon, find_by_graph_key,
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Execute a stored plan, found by graph or by key
+///
+/// Tensors are named by uid or by name; found by key, a plan knows its tensors by ordinal only (`hipplan inspect KEY` lists them).
+/// Inputs that are not given are random numbers in a range that suits whatever reads them. Nothing is compiled.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan run graph.json --check                      random inputs, results checked
+  hipplan run graph.json --input x=x.npy --input w=w.npy --output out/
+  hipplan run 5d0c1f22a9b3 --scalar 3=0.5             by key; tensors by ordinal
+  hipplan run graph.json --override epsilon=0.01      in place of a default")]
+pub(crate) struct Run {
+    /// A graph in any form, or the first digits of a graph key or plan key
+    what: String,
+    /// Input tensor from a NumPy file
+    #[arg(long, value_name = "TENSOR=FILE.npy")]
+    input: Vec<String>,
+    /// Value of a runtime scalar
+    #[arg(long, value_name = "TENSOR=VALUE")]
+    scalar: Vec<String>,
+    /// Value of a runtime scalar, also in place of its default
+    #[arg(long = "override", value_name = "TENSOR=VALUE")]
+    overrides: Vec<String>,
+    /// Seed of random inputs
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Folder for the outputs, one NumPy file each
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Compare the outputs with a naive implementation in double precision
+    #[arg(long)]
+    check: bool,
+    /// Execute so many times; the shortest time is shown
+    #[arg(long, value_name = "N", default_value = "3")]
+    repeat: std::num::NonZeroU32,
+}
+
+/// What is executed: a plan, and the graph in the terms of whoever named it.
+struct Subject {
+    plan: PlanBytes,
+    graph: GraphBuf,
+    by_key: bool,
+    found_in: Duration,
+}
+
+impl Run {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let subject = self.find(global)?;
+        let graph = subject.graph.view();
+        let start = Instant::now();
+        let plan = Plan::new(subject.plan.view());
+        let (device, loaders) = (Device::Cpu, Loaders::default());
+        let mut bound = if subject.by_key { plan.bind_by_key(&device, &loaders) } else { plan.bind_by_graph(&device, &loaders, &graph) }?;
+        let restored_in = subject.found_in + start.elapsed();
+
+        let mut inputs = Inputs::generate(&graph, self.seed)?;
+        self.read_inputs(&graph, &mut inputs)?;
+        let overridden = self.set_scalars(&graph, &mut inputs)?;
+        let mut outputs = output_tensors(&graph)?;
+        let mut workspace = Workspace::new(bound.workspace_size());
+
+        let mut report = None;
+        let mut best = Duration::MAX;
+        let mut execute = |outputs: &mut [(TensorIx, HostTensor)], bound: &mut BoundPlan| -> anyhow::Result<()> {
+            let mut pack = VariantPack::new();
+            for input in inputs.tensors() {
+                pack.input(input.uid.0, input.tensor.bytes());
+            }
+            for scalar in inputs.scalars() {
+                add_scalar(&mut pack, scalar, &overridden);
+            }
+            for (ix, tensor) in outputs {
+                pack.output(graph.tensor(*ix).uid.0, tensor.bytes_mut());
+            }
+            let start = Instant::now();
+            bound.execute(&pack, workspace.as_mut_slice(), Stream::Default)?;
+            best = best.min(start.elapsed());
+            Ok(())
+        };
+        for _ in 0..self.repeat.get() {
+            execute(&mut outputs, &mut bound)?;
+        }
+        if self.check {
+            let checked = check_with(&graph, &inputs, &mut |_, poisoned| {
+                let mut fresh: Vec<(TensorIx, HostTensor)> = poisoned.tensors().iter().map(|t| (t.ix, t.tensor.clone())).collect();
+                execute(&mut fresh, &mut bound)?;
+                for (slot, (_, tensor)) in poisoned.tensors_mut().iter_mut().zip(fresh) {
+                    slot.tensor = tensor;
+                }
+                anyhow::Ok(())
+            });
+            report = Some(checked.map_err(|e| anyhow::anyhow!("{e}"))?);
+        }
+        let written = self.write_outputs(&graph, &outputs)?;
+        let facts = Facts { subject: &subject, graph: &graph, report: report.as_ref(), written: &written, restored_in, best };
+        if global.json {
+            output::json(&facts.json(&outputs))?
+        } else {
+            facts.print(&outputs)?
+        }
+        Ok(if report.is_none_or(|r| r.passed()) { Exit::Good } else { Exit::Findings })
+    }
+
+    fn find(&self, global: &Global) -> anyhow::Result<Subject> {
+        if keys::may_be_key(&self.what) {
+            let start = Instant::now();
+            let store = location::readable(global)?;
+            let plan = keys::find(&store, &self.what, &Device::Cpu)?;
+            let found_in = start.elapsed();
+            // The graph of the plan itself, whose uids are ordinals: for inputs, names and checks, not for executing.
+            let graph = canon::decode(plan.view().canonical()?, &Limits::DEFAULT)?;
+            return Ok(Subject { plan, graph, by_key: true, found_in });
+        }
+        let (_, imported) = inputs::read_graph(Path::new(&self.what))?;
+        let key = imported.graph.view().canonical()?.key;
+        let start = Instant::now();
+        let store = location::readable(global)?;
+        match find_by_graph_key(&store, &key, &Device::Cpu, &Policy::Default) {
+            Restore::Found(plan) => Ok(Subject { plan, graph: imported.graph, by_key: false, found_in: start.elapsed() }),
+            Restore::Missed(misses) => {
+                let reasons: Vec<String> = misses.iter().map(|(target, miss)| format!("target {target}: {miss}")).collect();
+                bail!(
+                    "{}: no plan for graph {key} in the store {}: {}; compile it first: hipplan compile {}",
+                    self.what,
+                    store.root().display(),
+                    reasons.join("; "),
+                    self.what
+                )
+            }
+        }
+    }
+
+    fn read_inputs(&self, graph: &VerifiedGraph<'_>, inputs: &mut Inputs) -> anyhow::Result<()> {
+        for argument in &self.input {
+            let (name, file) = split(argument, "--input", "TENSOR=FILE.npy")?;
+            let ix = find_tensor(graph, name)?;
+            match inputs.tensors_mut().iter_mut().find(|t| t.ix == ix) {
+                Some(input) => npy::read(Path::new(file), &mut input.tensor)?,
+                None => bail!("--input {argument}: {} is not an input in device memory", graph.tensor_label(ix)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the values given; returns the tensors whose default is to be replaced.
+    fn set_scalars(&self, graph: &VerifiedGraph<'_>, inputs: &mut Inputs) -> anyhow::Result<Vec<TensorIx>> {
+        let mut overridden = Vec::new();
+        let given = self.scalar.iter().map(|a| ("--scalar", a)).chain(self.overrides.iter().map(|a| ("--override", a)));
+        for (option, argument) in given {
+            let (name, text) = split(argument, option, "TENSOR=VALUE")?;
+            let ix = find_tensor(graph, name)?;
+            let value = parse_scalar(text, graph.tensor(ix).dtype).with_context(|| format!("{option} {argument}"))?;
+            match inputs.scalars_mut().iter_mut().find(|s| s.ix == ix) {
+                None => bail!("{option} {argument}: {} is not a runtime scalar", graph.tensor_label(ix)),
+                Some(scalar) if scalar.is_default && option == "--scalar" => {
+                    bail!("{option} {argument}: {} has a default, which only --override replaces", graph.tensor_label(ix))
+                }
+                Some(scalar) => scalar.value = value,
+            }
+            if option == "--override" {
+                overridden.push(ix);
+            }
+        }
+        Ok(overridden)
+    }
+
+    fn write_outputs(&self, graph: &VerifiedGraph<'_>, outputs: &[(TensorIx, HostTensor)]) -> anyhow::Result<Vec<String>> {
+        let Some(folder) = &self.output else { return Ok(Vec::new()) };
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let mut written = Vec::new();
+        for (ix, tensor) in outputs {
+            let path = folder.join(file_name(graph, *ix));
+            npy::write(&path, tensor)?;
+            written.push(path.display().to_string());
+        }
+        Ok(written)
+    }
+}
+
+fn add_scalar(pack: &mut VariantPack<'_>, scalar: &InputScalar, overridden: &[TensorIx]) {
+    if overridden.contains(&scalar.ix) {
+        pack.override_value(scalar.uid.0, scalar.value);
+    } else if !scalar.is_default {
+        pack.scalar_value(scalar.uid.0, scalar.value);
+    }
+}
+
+fn output_tensors(graph: &VerifiedGraph<'_>) -> anyhow::Result<Vec<(TensorIx, HostTensor)>> {
+    let written = graph.all_operands().iter().filter(|o| o.role == FieldRole::Output && !graph.tensor(o.tensor).is_virtual);
+    let mut outputs = Vec::new();
+    for operand in written {
+        outputs.push((operand.tensor, HostTensor::of_view(graph.tensor(operand.tensor))?));
+    }
+    Ok(outputs)
+}
+
+fn split<'t>(argument: &'t str, option: &str, form: &str) -> anyhow::Result<(&'t str, &'t str)> {
+    match argument.rsplit_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name, value)),
+        _ => bail!("{option} {argument}: expected {form}"),
+    }
+}
+
+/// A tensor by name, else by uid.
+fn find_tensor(graph: &VerifiedGraph<'_>, name: &str) -> anyhow::Result<TensorIx> {
+    let named: Vec<TensorIx> = graph.tensor_ixs().filter(|&ix| graph.tensor(ix).name == name).collect();
+    match (named.as_slice(), name.parse::<i64>()) {
+        ([ix], _) => Ok(*ix),
+        ([], Ok(uid)) => graph.find(hipplan::Uid(uid)).with_context(|| format!("no tensor has the name or the uid {name}")),
+        ([], Err(_)) => {
+            let known: Vec<String> = graph.tensors().iter().filter(|t| !t.is_virtual).map(|t| format!("{} {:?}", t.uid, t.name)).collect();
+            bail!("no tensor is called {name:?}; there are {}", known.join(", "))
+        }
+        _ => bail!("{} tensors are called {name:?}; name one by its uid", named.len()),
+    }
+}
+
+fn parse_scalar(text: &str, dtype: DataType) -> anyhow::Result<TensorValue> {
+    let float = || text.parse::<f64>().with_context(|| format!("{text:?} is not a number"));
+    let integer = || text.parse::<i64>().with_context(|| format!("{text:?} is not an integer"));
+    Ok(match dtype {
+        DataType::Float => TensorValue::Float32(float()? as f32),
+        DataType::Half => TensorValue::Float16(half::f16::from_f64(float()?).to_f32()),
+        DataType::BFloat16 => TensorValue::BFloat16(half::bf16::from_f64(float()?).to_f32()),
+        DataType::Double => TensorValue::Float64(float()?),
+        DataType::Int32 => TensorValue::Int32(i32::try_from(integer()?).with_context(|| format!("{text} does not fit an int32"))?),
+        DataType::Int64 => TensorValue::Int64(integer()?),
+        DataType::UInt8 => TensorValue::Float8(u8::try_from(integer()?).with_context(|| format!("{text} does not fit a uint8"))?),
+        DataType::Boolean => TensorValue::Bool(text.parse().with_context(|| format!("{text:?} is neither true nor false"))?),
+        other => bail!("host scalars of type {other} cannot be given as text"),
+    })
+}
+
+/// A file name from a tensor's name, which anybody may have chosen.
+fn file_name(graph: &VerifiedGraph<'_>, ix: TensorIx) -> String {
+    let tensor = graph.tensor(ix);
+    let safe: String = tensor.name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).take(80).collect();
+    match safe.trim_matches('.') {
+        "" => format!("{}.npy", tensor.uid),
+        name => format!("{}_{name}.npy", tensor.uid),
+    }
+}
+
+/// What there is to tell of a run.
+struct Facts<'f> {
+    subject: &'f Subject,
+    graph: &'f VerifiedGraph<'f>,
+    report: Option<&'f CheckReport>,
+    written: &'f [String],
+    restored_in: Duration,
+    best: Duration,
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+impl Facts<'_> {
+    fn json(&self, outputs: &[(TensorIx, HostTensor)]) -> Value {
+        let view = self.subject.plan.view();
+        let meta = view.meta();
+        let rows: Vec<Value> = outputs
+            .iter()
+            .map(|(ix, tensor)| {
+                let view = self.graph.tensor(*ix);
+                json!({
+                    "uid": view.uid.0, "name": view.name, "data_type": view.dtype.name(), "dims": view.dims,
+                    "mean": mean(tensor),
+                })
+            })
+            .collect();
+        let check = self.report.map(|r| {
+            json!({
+                "passed": r.passed(),
+                "worst_bound_ratio": r.worst_bound_ratio(),
+                "outputs": r.outputs.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "plan_key": meta.plan_key().to_string(),
+            "graph_key": meta.graph_key().to_string(),
+            "provider": meta.provider.as_str(),
+            "engine": meta.engine.as_str(),
+            "workspace_size": meta.workspace_size.to_native(),
+            "restore_us": micros(self.restored_in),
+            "run_us": micros(self.best),
+            "outputs": rows,
+            "check": check,
+            "written": self.written,
+        })
+    }
+
+    fn print(&self, outputs: &[(TensorIx, HostTensor)]) -> anyhow::Result<()> {
+        let view = self.subject.plan.view();
+        let meta = view.meta();
+        output::line(format_args!(
+            "{}{}{}  plan {}, engine {}",
+            output::STRONG,
+            super::ls::operations(&self.subject.graph),
+            output::RESET,
+            meta.plan_key().short(),
+            meta.engine.as_str()
+        ))?;
+        output::line(format_args!("restored in {:.0} us, executed in {:.0} us", micros(self.restored_in), micros(self.best)))?;
+        output::line("")?;
+        let mut table = output::table(&[">uid", "output", "type", "dims", ">mean", "check"]);
+        let mut failed = Vec::new();
+        for (ix, tensor) in outputs {
+            let view = self.graph.tensor(*ix);
+            let report = self.report.and_then(|r| r.outputs.iter().find(|o| o.ix == *ix));
+            failed.push(report.is_some_and(|r| !r.passed()));
+            table.add_row([
+                view.uid.to_string(),
+                view.name.to_owned(),
+                view.dtype.to_string(),
+                output::dims(view.dims),
+                format!("{:.6}", mean(tensor)),
+                report.map_or_else(
+                    || "not asked for".to_owned(),
+                    |r| match r.passed() {
+                        true => format!("ok, {:.2} of the tolerance", r.report.worst_bound_ratio),
+                        false => "FAILED".to_owned(),
+                    },
+                ),
+            ]);
+        }
+        output::print_table(&table, |i| failed.get(i).filter(|f| **f).map(|_| output::BAD))?;
+        for report in self.report.iter().flat_map(|r| &r.outputs).filter(|r| !r.passed()) {
+            output::line(format_args!("{}{report}{}", output::BAD, output::RESET))?;
+        }
+        for path in self.written {
+            output::line(format_args!("wrote {path}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn mean(tensor: &HostTensor) -> f64 {
+    let values = tensor.values();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}

@@ -1,0 +1,90 @@
+//! Tables and JSON on standard output, colours where a terminal takes them.
+
+use anstyle::{AnsiColor, Reset, Style};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use std::io::Write;
+
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const STRONG: Style = Style::new().bold();
+pub(crate) const RESET: Reset = Reset;
+
+/// Prints a line; a reader that has gone away is an error that [`is_broken_pipe`] knows.
+pub(crate) fn line(text: impl std::fmt::Display) -> anyhow::Result<()> {
+    writeln!(anstream::stdout().lock(), "{text}")?;
+    Ok(())
+}
+
+/// Prints a JSON value, indented.
+pub(crate) fn json(value: &serde_json::Value) -> anyhow::Result<()> {
+    line(serde_json::to_string_pretty(value)?)
+}
+
+/// Whether the reader of standard output has gone away, which is no failure.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|e| e.downcast_ref::<std::io::Error>()).any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// A table with these headings. Columns whose heading starts with `>` are aligned to the right.
+pub(crate) fn table(headings: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(headings.iter().map(|h| h.trim_start_matches('>')));
+    for (i, heading) in headings.iter().enumerate() {
+        if let Some(column) = table.column_mut(i) {
+            column.set_padding((if i == 0 { 0 } else { 1 }, 1));
+            if heading.starts_with('>') {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+    }
+    table
+}
+
+/// Prints a table without trailing blanks; rows whose key is in `marks` are drawn in that style.
+pub(crate) fn print_table(table: &Table, style_of: impl Fn(usize) -> Option<Style>) -> anyhow::Result<()> {
+    for (i, row) in table.to_string().lines().enumerate() {
+        let row = row.trim_end();
+        match i.checked_sub(1) {
+            None => line(format_args!("{STRONG}{row}{RESET}"))?,
+            Some(i) => match style_of(i) {
+                Some(style) => line(format_args!("{style}{row}{RESET}"))?,
+                None => line(row)?,
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Bytes as a person reads them.
+pub(crate) fn bytes(n: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if n < 1024 {
+        return format!("{n} B");
+    }
+    let mut value = n as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// Dims as a person reads them.
+pub(crate) fn dims(dims: &[i64]) -> String {
+    dims.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_read_well() {
+        assert_eq!(super::bytes(0), "0 B");
+        assert_eq!(super::bytes(1023), "1023 B");
+        assert_eq!(super::bytes(1536), "1.5 KiB");
+        assert_eq!(super::bytes(u64::MAX), "16777216.0 TiB");
+    }
+}

@@ -1,0 +1,38 @@
+//! A bar on a terminal, silence elsewhere.
+
+use crate::Global;
+use hipplan::{Outcome, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar on standard error that counts to `len`.
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    pub(crate) fn new(global: &Global, what: &'static str, len: usize) -> Self {
+        // indicatif draws nothing where standard error is not a terminal.
+        let target = if global.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(len as u64), target);
+        if let Ok(style) = ProgressStyle::with_template("{prefix:>10} [{bar:32}] {pos}/{len} {wide_msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_prefix(what);
+        Self(bar)
+    }
+
+    pub(crate) fn advance(&self, message: &str) {
+        self.0.set_message(message.to_owned());
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn finished(&self, source: &str, _: &Outcome) {
+        self.advance(source);
+    }
+}

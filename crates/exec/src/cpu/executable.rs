@@ -1,0 +1,196 @@
+//! A prepared CPU program.
+
+use super::chain::Builder;
+use super::conv::Shape;
+use super::gemm::Context;
+use super::layout::{Tensor, Tensors};
+use super::matmul::{self, wide_product};
+use super::pool::ThreadPool;
+use super::program::{Conv, CpuProgram, Place, Step, StepOp};
+use super::scratch::Scratch;
+use super::simd::Isa;
+use super::steps::Prepared;
+use super::{CpuError, scratch};
+use std::sync::Arc;
+
+/// A CPU program, checked and prepared. Running it allocates nothing and cannot fail.
+pub struct Executable {
+    places: Vec<(Place, u64)>,
+    /// Base pointers by ordinal, filled in by each run.
+    bases: Vec<*mut u8>,
+    steps: Vec<Prepared>,
+    workspace_size: u64,
+    shared: Scratch,
+    private: Scratch,
+    private_stride: usize,
+    pool: Arc<ThreadPool>,
+    isa: Isa,
+}
+
+// SAFETY: the base pointers are only meaningful during `run`, which has the executable exclusively; the rest is owned.
+unsafe impl Send for Executable {}
+// SAFETY: shared methods read plain numbers only.
+unsafe impl Sync for Executable {}
+
+impl std::fmt::Debug for Executable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executable")
+            .field("tensors", &self.places.len())
+            .field("steps", &self.steps.len())
+            .field("workspace_size", &self.workspace_size)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Executable {
+    /// Checks a program and prepares it for the process-wide thread pool. The program may come from anywhere.
+    ///
+    /// # Errors
+    /// What is wrong with the program, or what of it the CPU kernels do not do.
+    pub fn prepare(program: &CpuProgram) -> Result<Self, CpuError> {
+        Self::prepare_on(program, Arc::clone(ThreadPool::global()))
+    }
+
+    /// Prepares for a pool of one's own. The results are the same for any pool.
+    ///
+    /// # Errors
+    /// As [`Executable::prepare`].
+    pub fn prepare_on(program: &CpuProgram, pool: Arc<ThreadPool>) -> Result<Self, CpuError> {
+        let tensors = Tensors::check(program)?;
+        let mut steps = Vec::with_capacity(program.steps.len());
+        for (index, step) in program.steps.iter().enumerate() {
+            steps.push(prepare_step(&tensors, index, step, pool.threads())?);
+        }
+        let shared = Scratch::new(steps.iter().map(Prepared::shared_bytes).max().unwrap_or(0))?;
+        let stride = scratch::aligned(steps.iter().map(Prepared::private_bytes).max().unwrap_or(0));
+        let private = Scratch::new(stride.saturating_mul(pool.threads() as u64))?;
+        Ok(Self {
+            places: tensors.list.iter().map(|t| (t.place, t.bytes)).collect(),
+            bases: vec![std::ptr::null_mut(); tensors.list.len()],
+            steps,
+            workspace_size: program.workspace_size,
+            shared,
+            private,
+            private_stride: stride as usize,
+            pool,
+            isa: Isa::detect(),
+        })
+    }
+
+    /// Bytes from a tensor's base to the end of its last addressed element; 0 for an ordinal out of range.
+    pub fn span_bytes(&self, ordinal: usize) -> u64 {
+        self.places.get(ordinal).map_or(0, |&(_, bytes)| bytes)
+    }
+
+    /// Where a tensor lies.
+    pub fn place(&self, ordinal: usize) -> Option<Place> {
+        self.places.get(ordinal).map(|&(place, _)| place)
+    }
+
+    /// Number of tensors.
+    pub fn tensors(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Bytes of workspace that a run needs.
+    pub fn workspace_size(&self) -> u64 {
+        self.workspace_size
+    }
+
+    /// Runs the program once, on the calling thread and the pool.
+    ///
+    /// # Safety
+    /// * `bases` has a pointer for every ordinal; those of tensors placed [`Place::External`] or [`Place::Scalar`] that
+    ///   a step uses point to at least [`span_bytes`](Self::span_bytes) bytes, aligned to the element's size, initialised
+    ///   where a step reads them before writing them; the others are ignored and may be null.
+    /// * `workspace` is aligned to 64 and has [`workspace_size`](Self::workspace_size) bytes, initialised or not.
+    /// * A tensor that a step writes does not overlap a tensor that the same step reads, except that a pointwise or
+    ///   batch normalisation step may write over an operand of the same dtype, dims and strides. This holds for the
+    ///   program's workspace ranges too.
+    /// * Nobody else writes those bytes, or reads those of outputs and workspace, during the call.
+    pub unsafe fn run(&mut self, bases: &[*mut u8], workspace: *mut u8) {
+        for ((slot, &(place, _)), &base) in self.bases.iter_mut().zip(&self.places).zip(bases) {
+            *slot = match place {
+                Place::External | Place::Scalar => base,
+                Place::Workspace { offset } => workspace.wrapping_add(offset as usize),
+                Place::Fused => std::ptr::null_mut(),
+            };
+        }
+        let context = Context {
+            bases: &self.bases,
+            shared: self.shared.start(),
+            private: self.private.start(),
+            private_stride: self.private_stride,
+            pool: &self.pool,
+            isa: self.isa,
+        };
+        for step in &self.steps {
+            // SAFETY: the caller vouches for the tensors, preparing checked that steps stay within their spans and
+            // sized both scratch regions for every step and worker, and `self` is borrowed exclusively.
+            unsafe { step.run(&context) };
+        }
+    }
+}
+
+/// Checks and prepares one step.
+fn prepare_step(tensors: &Tensors, index: usize, step: &Step, threads: usize) -> Result<Prepared, CpuError> {
+    match &step.op {
+        StepOp::ConvFwd(conv) => convolution(tensors, index, step, conv, "convolution forward", threads),
+        StepOp::ConvDgrad(conv) => convolution(tensors, index, step, conv, "convolution data gradient", threads),
+        StepOp::ConvWgrad(conv) => convolution(tensors, index, step, conv, "convolution weight gradient", threads),
+        StepOp::Matmul { a, b, compute } => {
+            let op = "matmul";
+            let (a, b) = (tensors.input(index, op, *a)?, tensors.input(index, op, *b)?);
+            let builder = Builder::new(tensors, index, step, op)?;
+            matmul::check(builder.out, a, b)?;
+            if product_is_wide(&builder, op, a, b, *compute)? {
+                Ok(Prepared::Gemm64(matmul::prepare::<f64>(&builder, a, b, threads)?))
+            } else {
+                Ok(Prepared::Gemm32(matmul::prepare::<f32>(&builder, a, b, threads)?))
+            }
+        }
+        StepOp::BatchnormInference { x, mean, inv_variance, scale, bias } => {
+            let builder = Builder::new(tensors, index, step, "batchnorm inference")?;
+            builder.batchnorm([*x, *mean, *inv_variance, *scale, *bias], None).map(Prepared::Rows)
+        }
+        StepOp::BatchnormInferenceVariance { x, mean, variance, scale, bias, epsilon } => {
+            let builder = Builder::new(tensors, index, step, "batchnorm inference")?;
+            builder.batchnorm([*x, *mean, *variance, *scale, *bias], Some(*epsilon)).map(Prepared::Rows)
+        }
+        StepOp::Pointwise(op) => Builder::new(tensors, index, step, "pointwise")?.pointwise_step(op).map(Prepared::Rows),
+    }
+}
+
+/// Whether a product with its chain is computed in `f64`: the chain's operations that are not wide are computed in `f32`
+/// all the same.
+fn product_is_wide(builder: &Builder<'_>, op: &'static str, a: &Tensor, b: &Tensor, compute: i8) -> Result<bool, CpuError> {
+    let own = builder.tensors.get(builder.index, builder.step.carried)?;
+    wide_product(op, a, b, (builder.carried(op)?, own), compute)
+}
+
+fn convolution(tensors: &Tensors, index: usize, step: &Step, conv: &Conv, op: &'static str, threads: usize) -> Result<Prepared, CpuError> {
+    let (a, b) = (tensors.input(index, op, conv.a)?, tensors.input(index, op, conv.b)?);
+    let builder = Builder::new(tensors, index, step, op)?;
+    let wide = product_is_wide(&builder, op, a, b, conv.compute)?;
+    let forward = matches!(step.op, StepOp::ConvFwd(_));
+    for tensor in [a, b] {
+        if !forward && !tensor.elem(op)?.float() {
+            return Err(tensor.refuse(op, "float, half, bfloat16 or double"));
+        }
+    }
+    let gemm = match &step.op {
+        StepOp::ConvDgrad(_) => {
+            let shape = Shape::check(op, conv, builder.out, b, a)?;
+            if wide { shape.data_gradient::<f64>(&builder, threads) } else { shape.data_gradient::<f32>(&builder, threads) }
+        }
+        StepOp::ConvWgrad(_) => {
+            let shape = Shape::check(op, conv, a, builder.out, b)?;
+            if wide { shape.weight_gradient::<f64>(&builder, threads) } else { shape.weight_gradient::<f32>(&builder, threads) }
+        }
+        _ => {
+            let shape = Shape::check(op, conv, a, b, builder.out)?;
+            if wide { shape.forward::<f64>(&builder, threads) } else { shape.forward::<f32>(&builder, threads) }
+        }
+    }?;
+    Ok(if wide { Prepared::Gemm64(gemm) } else { Prepared::Gemm32(gemm) })
+}

@@ -1,0 +1,90 @@
+//! The executing half of the `cpu` provider.
+
+use crate::arguments::{Arguments, BindingIx};
+use crate::cpu::{self, CpuProgram, Place};
+use crate::loader::{Executable, Loader};
+use crate::{Device, ExecError, Stream};
+use hipplan_serialize::plan::{PayloadError, PayloadView, PlanView};
+use std::ops::RangeInclusive;
+
+/// Payload kind of the `cpu` provider.
+pub const CPU_PAYLOAD_KIND: &str = "cpu";
+/// Payload version that the `cpu` provider writes: the layout and meaning of [`CpuProgram`].
+pub const CPU_PAYLOAD_VERSION: u32 = 1;
+
+/// The executing half of the `cpu` provider: the body is a [`CpuProgram`], archived by rkyv.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuLoader;
+
+impl Loader for CpuLoader {
+    fn kind(&self) -> &'static str {
+        CPU_PAYLOAD_KIND
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        CPU_PAYLOAD_VERSION..=CPU_PAYLOAD_VERSION
+    }
+
+    fn load(&self, plan: &PlanView<'_>, payload: &PayloadView<'_>, device: &Device) -> Result<Box<dyn Executable>, ExecError> {
+        let Device::Cpu = device;
+        let body = |reason: String| PayloadError::Body { kind: CPU_PAYLOAD_KIND.to_owned(), reason };
+        let program = rkyv::from_bytes::<CpuProgram, rkyv::rancor::Error>(payload.body()).map_err(|e| body(e.to_string()))?;
+        if program.workspace_size != plan.meta().workspace_size.to_native() {
+            let (found, expected) = (program.workspace_size, plan.meta().workspace_size.to_native());
+            return Err(body(format!("the program needs {found} bytes of workspace, the metadata says {expected}")).into());
+        }
+        let bound = bind_slots(plan, &program).map_err(body)?;
+        let executable = cpu::Executable::prepare(&program)?;
+        let bases = vec![std::ptr::null_mut(); program.tensors.len()];
+        Ok(Box::new(CpuExecutable { executable, bound, bases }))
+    }
+}
+
+/// Which binding each external tensor and scalar of the program is, by ordinal. The caller's buffers are checked against the
+/// bindings, so the program must address exactly what they describe.
+fn bind_slots(plan: &PlanView<'_>, program: &CpuProgram) -> Result<Vec<(u32, BindingIx)>, String> {
+    let bindings = &plan.meta().bindings;
+    let mut bound = Vec::with_capacity(bindings.len());
+    for (tensor, ordinal) in program.tensors.iter().zip(0_u32..) {
+        if !matches!(tensor.place, Place::External | Place::Scalar) {
+            continue;
+        }
+        let at = bindings.binary_search_by_key(&ordinal, |b| b.ordinal.to_native());
+        let at = at.map_err(|_| format!("tensor {ordinal} of the program has no binding"))?;
+        let b = &bindings[at];
+        let same = b.dtype == tensor.dtype && b.dims.iter().eq(&tensor.dims) && b.strides.iter().eq(&tensor.strides);
+        if !same {
+            return Err(format!("tensor {ordinal} of the program is not the tensor that its binding describes"));
+        }
+        let is_device = b.kind() == hipplan_serialize::plan::BindingKind::Device;
+        if is_device != matches!(tensor.place, Place::External) {
+            return Err(format!("tensor {ordinal} of the program lies elsewhere than its binding says"));
+        }
+        bound.push((ordinal, BindingIx::new(at as u32)));
+    }
+    Ok(bound)
+}
+
+struct CpuExecutable {
+    executable: cpu::Executable,
+    /// Ordinals whose base pointers come from the arguments.
+    bound: Vec<(u32, BindingIx)>,
+    /// Base pointers by ordinal, filled anew by each execution.
+    bases: Vec<*mut u8>,
+}
+
+// SAFETY: `bases` is only followed during the `execute` call that filled it.
+unsafe impl Send for CpuExecutable {}
+
+impl Executable for CpuExecutable {
+    fn execute(&mut self, arguments: &Arguments<'_>, workspace: &mut [u8], _: Stream) -> Result<(), ExecError> {
+        for &(ordinal, binding) in &self.bound {
+            self.bases[ordinal as usize] = arguments.find_device_buffer(binding)?;
+        }
+        // SAFETY: every external tensor and scalar has a base now. `bind_slots` has shown that the program addresses what the
+        // bindings describe, and `Arguments` that buffers are as large and as aligned as their bindings ask for (or that the
+        // caller of `VariantPack::raw` promised it). The workspace's size and alignment were checked by `BoundPlan::execute`.
+        unsafe { self.executable.run(&self.bases, workspace.as_mut_ptr()) };
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Why a plan cannot be bound or executed.
+
+use crate::cpu::CpuError;
+use hipplan_serialize::DataType;
+use hipplan_serialize::canon::NoKey;
+use hipplan_serialize::plan::{PayloadError, PlanError};
+
+/// A plan that cannot be bound or executed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the message of each variant says what its fields are")]
+pub enum ExecError {
+    /// The plan file is refused.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The graph has no key.
+    #[error(transparent)]
+    NoKey(#[from] NoKey),
+    /// The plan is for another target than the device.
+    #[error("the plan is compiled for target {plan}, the device is {device}; compile the graph for this target")]
+    Target { plan: String, device: String },
+    /// The plan executes another graph.
+    #[error("the plan executes graph {plan}, not {graph}")]
+    OtherGraph { plan: String, graph: String },
+    /// Two graphs with one key and different encodings. Never seen.
+    #[error("graph {0} and the plan have one key and different canonical encodings; please report this")]
+    KeyCollision(String),
+    /// The CPU program in the payload is refused.
+    #[error("payload: cpu program: {0}")]
+    Cpu(#[from] CpuError),
+    /// A pack entry is missing or cannot be used: hipDNN's INVALID_VALUE.
+    #[error("invalid value: {tensor}: {reason}")]
+    InvalidValue { uid: i64, tensor: String, reason: InvalidValue },
+    /// The workspace is too small.
+    #[error("the workspace has {found} bytes, the plan needs {expected}")]
+    WorkspaceSize { found: u64, expected: u64 },
+    /// The workspace starts in the wrong place.
+    #[error("the workspace starts at an address that is not a multiple of {expected}")]
+    WorkspaceAlignment { expected: u64 },
+}
+
+/// What is wrong with one entry of a variant pack.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the message of each variant says what its fields are")]
+pub enum InvalidValue {
+    /// The uid is not in the pack.
+    #[error("it is not in the variant pack; add an entry for uid {uid}")]
+    Missing { uid: i64 },
+    /// The uid is in the pack twice.
+    #[error("the variant pack holds uid {uid} twice")]
+    Twice { uid: i64 },
+    /// A null pointer.
+    #[error("its pointer is null")]
+    Null,
+    /// A device tensor was given a host scalar.
+    #[error("it is a device tensor, and the pack gives a host scalar")]
+    ScalarForTensor,
+    /// A runtime scalar was given a device buffer.
+    #[error("it is a host scalar, and the pack gives a device buffer")]
+    TensorForScalar,
+    /// A host scalar of another type.
+    #[error("it is a host scalar of type {expected}, and the pack gives a {found}")]
+    ScalarType { found: DataType, expected: DataType },
+    /// An output was given a buffer that may only be read.
+    #[error("it is written, and the pack gives a read-only buffer")]
+    ReadOnly,
+    /// The buffer is too small.
+    #[error("its buffer has {found} bytes, the tensor spans {expected}")]
+    BufferSize { found: u64, expected: u64 },
+    /// The buffer starts in the wrong place.
+    #[error("its buffer starts at an address that is not a multiple of {expected}, the size of an element")]
+    Alignment { expected: u64 },
+}
+
+impl From<PayloadError> for ExecError {
+    fn from(error: PayloadError) -> Self {
+        Self::Plan(error.into())
+    }
+}

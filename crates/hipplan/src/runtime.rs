@@ -1,0 +1,113 @@
+//! The short way: one store, one device.
+
+use hipplan_exec::{BoundPlan, Device, ExecError, Loaders, Plan, Restore, find_by_graph_key};
+use hipplan_planner::{CompileError, Ensured, Providers, Request, ensure_plan};
+use hipplan_serialize::canon::NoKey;
+use hipplan_serialize::{GraphKey, Policy, Target, VerifiedGraph};
+use hipplan_store::{Miss, Mode, PlanBytes, Store, StoreError};
+use std::path::Path;
+
+/// A store and a device, with the providers that are built in.
+#[derive(Debug)]
+pub struct Runtime {
+    store: Store,
+    device: Device,
+    loaders: Loaders,
+    providers: Providers,
+}
+
+/// Why a plan was not restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The graph has no key.
+    #[error(transparent)]
+    NoKey(#[from] NoKey),
+    /// The store holds no usable plan.
+    #[error("no plan for {what} in the store {store}: {}", reasons(.misses))]
+    Missed {
+        /// The key that was looked for.
+        what: String,
+        /// The store's folder.
+        store: String,
+        /// Why, for each target that was tried.
+        misses: Vec<(String, Miss)>,
+    },
+    /// The plan is there and cannot be bound.
+    #[error(transparent)]
+    Bind(#[from] ExecError),
+}
+
+fn reasons(misses: &[(String, Miss)]) -> String {
+    misses.iter().map(|(target, miss)| format!("target {target}: {miss}")).collect::<Vec<_>>().join("; ")
+}
+
+impl Runtime {
+    /// A runtime for the CPU device over a store, which is made if it is not there.
+    ///
+    /// # Errors
+    /// The folder cannot be used as a store.
+    pub fn open(store: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Ok(Self::new(Store::open(store, Mode::ReadWrite)?))
+    }
+
+    /// A runtime for the CPU device over a store that has been opened.
+    pub fn new(store: Store) -> Self {
+        Self { store, device: Device::Cpu, loaders: Loaders::default(), providers: Providers::default() }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The compiling halves of the providers, to add to.
+    pub fn providers_mut(&mut self) -> &mut Providers {
+        &mut self.providers
+    }
+
+    /// The executing halves of the providers, to add to.
+    pub fn loaders_mut(&mut self) -> &mut Loaders {
+        &mut self.loaders
+    }
+
+    /// Makes sure that the store holds a plan of the graph for the device: compiles it if need be.
+    ///
+    /// # Errors
+    /// No provider takes the graph, or compiling failed, or the graph has no key, or the store failed.
+    pub fn compile(&self, graph: &VerifiedGraph<'_>) -> Result<Ensured, CompileError> {
+        let request = Request { target: &Target::Cpu, policy: &Policy::Default };
+        ensure_plan(&self.store, &graph.canonical()?, &request, &self.providers)
+    }
+
+    /// Restores the plan of a graph. Packs name tensors by the graph's own uids.
+    ///
+    /// # Errors
+    /// The store holds no usable plan, or it cannot be bound. Nothing is compiled.
+    pub fn restore(&self, graph: &VerifiedGraph<'_>) -> Result<BoundPlan, RestoreError> {
+        let plan = self.find(&graph.canonical()?.key)?;
+        Ok(Plan::new(plan.view()).bind_by_graph(&self.device, &self.loaders, graph)?)
+    }
+
+    /// Restores the plan of a graph that is known by its key alone. Packs name tensors by canonical ordinal.
+    ///
+    /// # Errors
+    /// The store holds no usable plan, or it cannot be bound. Nothing is compiled.
+    pub fn restore_by_key(&self, graph: &GraphKey) -> Result<BoundPlan, RestoreError> {
+        let plan = self.find(graph)?;
+        Ok(Plan::new(plan.view()).bind_by_key(&self.device, &self.loaders)?)
+    }
+
+    /// The plan file of a graph.
+    ///
+    /// # Errors
+    /// The store holds no usable plan.
+    pub fn find(&self, graph: &GraphKey) -> Result<PlanBytes, RestoreError> {
+        match find_by_graph_key(&self.store, graph, &self.device, &Policy::Default) {
+            Restore::Found(plan) => Ok(plan),
+            Restore::Missed(misses) => {
+                Err(RestoreError::Missed { what: format!("graph {graph}"), store: self.store.root().display().to_string(), misses })
+            }
+        }
+    }
+}

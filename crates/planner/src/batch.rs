@@ -1,0 +1,210 @@
+//! Many graphs into a store (C8): in parallel, each compiled once, with a report for every input.
+
+use crate::compile::{CompileError, Request};
+use crate::ensure::{Ensured, ensure_plan};
+use crate::provider::{ProviderRefusal, Providers, Refusal};
+use hipplan_serialize::{Canonical, GraphKey, PlanKey, Policy, Target, VerifiedGraph};
+use hipplan_store::Store;
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One input of a batch.
+#[derive(Debug)]
+pub struct BatchItem {
+    /// Where it comes from, for the report.
+    pub source: String,
+    /// Its canonical form, or why there is none.
+    pub graph: Result<Canonical, String>,
+}
+
+impl BatchItem {
+    /// The item of a graph that was read.
+    pub fn of_graph(source: String, graph: &VerifiedGraph<'_>) -> Self {
+        Self { source, graph: graph.canonical().map_err(|e| e.to_string()) }
+    }
+}
+
+/// How a batch is compiled.
+#[derive(Debug, Clone)]
+pub struct BatchOptions {
+    /// Compile for each of these.
+    pub targets: Vec<Target>,
+    /// Which engine.
+    pub policy: Policy,
+    /// Threads.
+    pub jobs: usize,
+}
+
+/// What became of one input for one target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Compiled now.
+    Compiled {
+        /// The plan.
+        plan: PlanKey,
+        /// Whether the store kept it; else why not.
+        not_stored: Option<String>,
+    },
+    /// In the store already.
+    Present {
+        /// The plan.
+        plan: PlanKey,
+    },
+    /// Has the key of an earlier input of the same batch.
+    Duplicate {
+        /// Position of that input.
+        of: usize,
+    },
+    /// No engine takes it.
+    Refused {
+        /// Every provider with its reason.
+        reason: String,
+        /// The operations that are not implemented.
+        missing_ops: Vec<&'static str>,
+    },
+    /// The input is no graph.
+    Invalid {
+        /// Why.
+        reason: String,
+    },
+    /// Something went wrong.
+    Failed {
+        /// What.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// A word for tables and JSON.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Compiled { .. } => "compiled",
+            Self::Present { .. } => "present",
+            Self::Duplicate { .. } => "duplicate",
+            Self::Refused { .. } => "refused",
+            Self::Invalid { .. } => "invalid",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// A line of the report.
+#[derive(Debug, Clone)]
+pub struct ReportRow {
+    /// Position of the input.
+    pub input: usize,
+    /// Where it comes from.
+    pub source: String,
+    /// The target.
+    pub target: String,
+    /// The graph's key, where it has one.
+    pub graph: Option<GraphKey>,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// All rows, in the order of the inputs and then of the targets.
+#[derive(Debug, Clone)]
+pub struct BatchReport {
+    /// The rows.
+    pub rows: Vec<ReportRow>,
+}
+
+impl BatchReport {
+    /// How many rows have this word.
+    pub fn count(&self, word: &str) -> usize {
+        self.rows.iter().filter(|r| r.outcome.word() == word).count()
+    }
+}
+
+/// Told of each finished row; called from the threads of the batch.
+pub trait Progress: Sync {
+    /// One more row is done.
+    fn finished(&self, source: &str, outcome: &Outcome);
+}
+
+impl Progress for () {
+    fn finished(&self, _: &str, _: &Outcome) {}
+}
+
+/// Compiles every item for every target into the store.
+///
+/// A bad item costs only itself. Equal graphs are compiled once. What the store holds already is not compiled again, unless it
+/// cannot be read. The store ends up the same whatever the number of jobs.
+pub fn compile_batch(
+    store: &Store,
+    items: &[BatchItem],
+    options: &BatchOptions,
+    providers: &Providers,
+    progress: &dyn Progress,
+) -> BatchReport {
+    let mut rows: Vec<ReportRow> = Vec::with_capacity(items.len() * options.targets.len());
+    // Row and item of every compilation that is to be made.
+    let mut work: Vec<(usize, &Canonical, &Target)> = Vec::new();
+    let mut first: HashMap<GraphKey, usize> = HashMap::new();
+    for (input, item) in items.iter().enumerate() {
+        let duplicate = item.graph.as_ref().ok().and_then(|c| {
+            let of = *first.entry(c.key).or_insert(input);
+            (of != input).then_some(of)
+        });
+        for target in &options.targets {
+            let outcome = match (&item.graph, duplicate) {
+                (Err(reason), _) => Outcome::Invalid { reason: reason.clone() },
+                (Ok(_), Some(of)) => Outcome::Duplicate { of },
+                (Ok(canonical), None) => {
+                    work.push((rows.len(), canonical, target));
+                    // Replaced below; every piece of work is done.
+                    Outcome::Failed { reason: "not reached".into() }
+                }
+            };
+            let graph = item.graph.as_ref().ok().map(|c| c.key);
+            rows.push(ReportRow { input, source: item.source.clone(), target: target.to_string(), graph, outcome });
+        }
+    }
+    let is_work: HashSet<usize> = work.iter().map(|&(row, ..)| row).collect();
+    for (_, row) in rows.iter().enumerate().filter(|(i, _)| !is_work.contains(i)) {
+        progress.finished(&row.source, &row.outcome);
+    }
+
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Outcome)>> = Mutex::new(Vec::with_capacity(work.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.clamp(1, work.len().max(1)) {
+            scope.spawn(|| {
+                while let Some(&(row, canonical, target)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let request = Request { target, policy: &options.policy };
+                    let outcome = compile_one(store, canonical, &request, providers);
+                    progress.finished(&rows[row].source, &outcome);
+                    let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                    done.push((row, outcome));
+                }
+            });
+        }
+    });
+    for (row, outcome) in done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        rows[row].outcome = outcome;
+    }
+    BatchReport { rows }
+}
+
+fn compile_one(store: &Store, canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Outcome {
+    match ensure_plan(store, canonical, request, providers) {
+        Ok(Ensured::Present(plan)) => Outcome::Present { plan },
+        Ok(Ensured::Compiled(plan)) => Outcome::Compiled { plan, not_stored: None },
+        Ok(Ensured::NotStored { plan, reason }) => Outcome::Compiled { plan: plan.plan_ref.key, not_stored: Some(reason.to_string()) },
+        Err(error) => {
+            let reason = error.to_string();
+            match error {
+                CompileError::NoApplicableEngines { refusals, .. } => {
+                    let missing = |r: &ProviderRefusal| match r.reason {
+                        Refusal::Operation { op, .. } => Some(op),
+                        _ => None,
+                    };
+                    Outcome::Refused { reason, missing_ops: refusals.iter().filter_map(missing).collect() }
+                }
+                _ => Outcome::Failed { reason },
+            }
+        }
+    }
+}

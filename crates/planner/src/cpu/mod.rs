@@ -1,0 +1,67 @@
+//! The compiling half of the `cpu` provider: the embedded default.
+
+mod fuse;
+mod lower;
+mod workspace;
+
+use crate::compile::CompileError;
+use crate::provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, Refusal, Site};
+use hipplan_exec::cpu::{CpuProgram, Executable};
+use hipplan_exec::{CPU_PAYLOAD_KIND, CPU_PAYLOAD_VERSION};
+use hipplan_serialize::{ApiVersion, Target, VerifiedGraph};
+
+/// Name of the provider's engine.
+pub const CPU_ENGINE: &str = "HIPPLAN_CPU";
+/// Raised whenever the same graph might be lowered into another program.
+const CPU_ENGINE_REVISION: &str = "1";
+
+/// The compiling half of the `cpu` provider. It lowers a graph to a program of the CPU device; runtime scalars are read at execute,
+/// so it never has to decline one (R16 §4.6).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuCompiler;
+
+impl Compiler for CpuCompiler {
+    fn identity(&self) -> ProviderIdentity {
+        ProviderIdentity { name: "cpu".to_owned(), api_version: ApiVersion::NEWEST_KNOWN }
+    }
+
+    fn offers(&self, graph: &VerifiedGraph<'_>, site: &Site) -> Result<Vec<Offer>, Refusal> {
+        if *site.target() != Target::Cpu {
+            return Err(Refusal::Target(format!("compiles for target cpu only, not for {}", site.target())));
+        }
+        lower(graph)?;
+        Ok(vec![Offer {
+            engine: CPU_ENGINE.to_owned(),
+            engine_revision: CPU_ENGINE_REVISION.to_owned(),
+            knobs: Vec::new(),
+            persistence: Persistence::Payload,
+        }])
+    }
+
+    fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, _: &Site) -> Result<Compiled, CompileError> {
+        let fail = |reason: String| CompileError::Provider { provider: "cpu".to_owned(), engine: offer.engine.clone(), reason };
+        let program = lower(graph).map_err(|refusal| fail(refusal.to_string()))?;
+        let body = rkyv::to_bytes::<rkyv::rancor::Error>(&program).map_err(|e| fail(e.to_string()))?;
+        Ok(Compiled {
+            kind: CPU_PAYLOAD_KIND,
+            version: CPU_PAYLOAD_VERSION,
+            body: body.to_vec(),
+            workspace_size: program.workspace_size,
+            code_objects: Vec::new(),
+        })
+    }
+}
+
+/// The program of a graph. The loader's own check has the last word on what is supported; what it refuses with fused chains is
+/// tried without.
+fn lower(graph: &VerifiedGraph<'_>) -> Result<CpuProgram, Refusal> {
+    let fused = lower::lower(graph, &fuse::fuse(graph))?;
+    if Executable::prepare(&fused).is_ok() {
+        return Ok(fused);
+    }
+    let plain = lower::lower(graph, &fuse::one_each(graph))?;
+    match Executable::prepare(&plain) {
+        Ok(_) => Ok(plain),
+        Err(error) => Err(Refusal::Declined(error.to_string())),
+    }
+}

@@ -1,0 +1,176 @@
+//! The compiling half of a provider.
+
+use crate::compile::CompileError;
+use hipplan_exec::Device;
+use hipplan_serialize::{ApiVersion, Knob, Target, VerifiedGraph};
+use std::fmt;
+
+/// Who a provider is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderIdentity {
+    /// Its name.
+    pub name: String,
+    /// The engine API that it speaks. A graph whose floor is above it is never shown to the provider (R16 §4.7).
+    pub api_version: ApiVersion,
+}
+
+/// Where a compilation takes place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// For a named target, with no such device at hand.
+    Offline(Target),
+    /// On a device that is present.
+    Present(Device, Target),
+}
+
+impl Site {
+    /// The target that is compiled for.
+    pub fn target(&self) -> &Target {
+        match self {
+            Self::Offline(target) | Self::Present(_, target) => target,
+        }
+    }
+}
+
+/// Whether what an engine compiles can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// As a payload, in a store.
+    Payload,
+    /// Only in the process that compiled it.
+    ProcessOnly,
+}
+
+/// An engine that would execute a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Name of the engine.
+    pub engine: String,
+    /// Changes whenever the engine might compile the same graph into something else.
+    pub engine_revision: String,
+    /// Settings that it was given.
+    pub knobs: Vec<Knob>,
+    /// Whether the result can be kept.
+    pub persistence: Persistence,
+}
+
+/// Why a provider does not execute a graph, for a person to act on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The graph needs a newer engine API.
+    ApiVersion {
+        /// What the graph needs.
+        floor: ApiVersion,
+        /// What the provider speaks.
+        reported: ApiVersion,
+    },
+    /// The provider does not compile for the target.
+    Target(String),
+    /// An operation that the provider does not have.
+    Operation {
+        /// hipDNN's name of the operation.
+        op: &'static str,
+        /// The node, as messages name it.
+        node: String,
+    },
+    /// The provider has the operation, but not like this.
+    Declined(String),
+    /// The provider was not asked: the policy names another engine.
+    Policy(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ApiVersion { floor, reported } => {
+                write!(f, "the graph needs engine API {floor}, the provider speaks {reported}")
+            }
+            Self::Target(reason) | Self::Declined(reason) | Self::Policy(reason) => f.write_str(reason),
+            Self::Operation { op, node } => write!(f, "operation {op} is not implemented ({node})"),
+        }
+    }
+}
+
+/// A refusal and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderRefusal {
+    /// Name of the provider.
+    pub provider: String,
+    /// Its reason.
+    pub reason: Refusal,
+}
+
+impl fmt::Display for ProviderRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.provider, self.reason)
+    }
+}
+
+/// What an engine made of a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// Payload kind, for the loader.
+    pub kind: &'static str,
+    /// Payload version, for the loader.
+    pub version: u32,
+    /// The payload's body.
+    pub body: Vec<u8>,
+    /// Bytes of workspace that executing needs.
+    pub workspace_size: u64,
+    /// Code objects that lie outside the plan.
+    pub code_objects: Vec<Vec<u8>>,
+}
+
+/// The compiling half of a provider.
+///
+/// It is shown the canonical form of a graph and nothing else: names are empty and uids are ordinals, so a compiled plan serves
+/// every graph with the same key.
+pub trait Compiler: Send + Sync {
+    /// Who this is.
+    fn identity(&self) -> ProviderIdentity;
+
+    /// The engines that would execute the graph at the site, best first.
+    ///
+    /// # Errors
+    /// Why none would.
+    fn offers(&self, graph: &VerifiedGraph<'_>, site: &Site) -> Result<Vec<Offer>, Refusal>;
+
+    /// Compiles the graph with an engine that was offered for it.
+    ///
+    /// # Errors
+    /// The compilation failed.
+    fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<Compiled, CompileError>;
+}
+
+/// The providers that a process has, in order of preference.
+pub struct Providers(Vec<Box<dyn Compiler>>);
+
+impl Default for Providers {
+    /// The providers that are built in.
+    fn default() -> Self {
+        Self(vec![Box::new(crate::cpu::CpuCompiler)])
+    }
+}
+
+impl fmt::Debug for Providers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|p| p.identity())).finish()
+    }
+}
+
+impl Providers {
+    /// No provider.
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a provider behind those that were there.
+    pub fn add(&mut self, provider: Box<dyn Compiler>) -> &mut Self {
+        self.0.push(provider);
+        self
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Compiler> {
+        self.0.iter().map(|p| &**p)
+    }
+}

@@ -1,0 +1,278 @@
+//! What can be wrong with a store or with what is put into it.
+
+use crate::RecordError;
+use hipplan_serialize::plan::PlanError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A store or a file in it that cannot be used, or a put that is refused.
+///
+/// The message holds the path, what was found and what was expected; [`advice`](Self::advice) says what to do, and
+/// [`code`](Self::code) is stable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The operating system refused.
+    #[error("{path}: cannot {action}: {cause}", path = path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried, such as `create the folder`.
+        action: &'static str,
+        /// The system's answer.
+        cause: io::Error,
+    },
+    /// No folder stands there, and a read-only store creates none.
+    #[error("{path}: no store found there, expected a folder with a `hipplan-store` file", path = path.display())]
+    NoSuchStore {
+        /// The place of the store.
+        path: PathBuf,
+    },
+    /// The folder holds something else.
+    #[error("{path}: not a hipplan store: found {found:?} and no `hipplan-store` file beside it", path = path.display())]
+    NotAStore {
+        /// The folder.
+        path: PathBuf,
+        /// Name of one thing in it.
+        found: String,
+    },
+    /// The marker file is not a line that hipplan writes.
+    #[error("{path}: found {found:?}, expected {expected:?}", path = path.display())]
+    Marker {
+        /// The marker file.
+        path: PathBuf,
+        /// Its first bytes.
+        found: String,
+        /// What hipplan writes.
+        expected: &'static str,
+    },
+    /// The folder's layout is one that is no longer used.
+    #[error("{path}: store layout {found} is too old, this hipplan uses {expected}", path = path.display())]
+    TooOld {
+        /// The marker file.
+        path: PathBuf,
+        /// Number in the marker.
+        found: u64,
+        /// Number of this hipplan.
+        expected: u64,
+    },
+    /// The folder's layout is one that a newer hipplan made.
+    #[error("{path}: store layout {found} is too new, this hipplan uses {expected}", path = path.display())]
+    TooNew {
+        /// The marker file.
+        path: PathBuf,
+        /// Number in the marker.
+        found: u64,
+        /// Number of this hipplan.
+        expected: u64,
+    },
+    /// A put into a store that was opened read-only.
+    #[error("{path}: the store is open read-only, nothing is written", path = path.display())]
+    ReadOnly {
+        /// The place of the store.
+        path: PathBuf,
+    },
+    /// A put into a store that could not be opened.
+    #[error("{path}: nothing is stored: {cause}", path = path.display())]
+    Unavailable {
+        /// The place of the store.
+        path: PathBuf,
+        /// Why opening it failed.
+        cause: String,
+    },
+    /// Something other than a regular file stands under a name that hipplan uses.
+    #[error("{path}: found {found}, expected {expected}", path = path.display())]
+    FileType {
+        /// The name.
+        path: PathBuf,
+        /// What stands there.
+        found: &'static str,
+        /// What should stand there.
+        expected: &'static str,
+    },
+    /// A name that hipplan does not use.
+    #[error("{path}: found {found} of this name, expected {expected}", path = path.display())]
+    Foreign {
+        /// The path.
+        path: PathBuf,
+        /// What stands there.
+        found: &'static str,
+        /// What may stand there.
+        expected: &'static str,
+    },
+    /// A file has another size than its address says.
+    #[error("{path}: found {found} bytes, expected {expected}; the file is truncated or has grown", path = path.display())]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        found: u64,
+        /// The size in its address.
+        expected: u64,
+    },
+    /// A file or a put is larger than the reader's limits allow.
+    #[error("{path}: {what} is {found}, the limit `{limit}` is {max}", path = path.display())]
+    Limit {
+        /// The file.
+        path: PathBuf,
+        /// What is too large.
+        what: &'static str,
+        /// How large it is.
+        found: u64,
+        /// Field of [`Limits`](crate::Limits).
+        limit: &'static str,
+        /// Its value.
+        max: u64,
+    },
+    /// A file's content is not what its name or the request says.
+    #[error("{path}: {what} is {found}, expected {expected}", path = path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was compared.
+        what: &'static str,
+        /// What the bytes give.
+        found: String,
+        /// What the name or the request says.
+        expected: String,
+    },
+    /// A plan file that does not check.
+    #[error("{path}: {cause}", path = path.display())]
+    Plan {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: Box<PlanError>,
+    },
+    /// An index record that does not check.
+    #[error("{path}: {cause}", path = path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: RecordError,
+    },
+    /// The bytes handed to a put are not a plan: nothing was written.
+    #[error("not stored: {cause}")]
+    NotAPlan {
+        /// What is wrong with them.
+        cause: Box<PlanError>,
+    },
+    /// A selection of no plan: nothing was written.
+    #[error("not stored: selection {key} names no plan, expected at least one")]
+    EmptySelection {
+        /// Key of the selection.
+        key: hipplan_serialize::SelectionKey,
+    },
+    /// Something names a file that is not in the store.
+    #[error("{path}: found nothing, expected the {what} that {named_by} names", path = path.display())]
+    MissingTarget {
+        /// Where the file should be.
+        path: PathBuf,
+        /// What it should be.
+        what: &'static str,
+        /// What names it.
+        named_by: String,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::Io { path: path.to_owned(), action, cause }
+    }
+
+    /// The path that the error is about; none where bytes of the caller were refused.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Io { path, .. }
+            | Self::NoSuchStore { path }
+            | Self::NotAStore { path, .. }
+            | Self::Marker { path, .. }
+            | Self::TooOld { path, .. }
+            | Self::TooNew { path, .. }
+            | Self::ReadOnly { path }
+            | Self::Unavailable { path, .. }
+            | Self::FileType { path, .. }
+            | Self::Foreign { path, .. }
+            | Self::Size { path, .. }
+            | Self::Limit { path, .. }
+            | Self::Content { path, .. }
+            | Self::Plan { path, .. }
+            | Self::Record { path, .. }
+            | Self::MissingTarget { path, .. } => Some(path),
+            Self::NotAPlan { .. } | Self::EmptySelection { .. } => None,
+        }
+    }
+
+    /// A short name of the cause that does not change between releases.
+    pub fn code(&self) -> &'static str {
+        if self.is_too_old() {
+            return "too-old";
+        }
+        if self.is_too_new() {
+            return "too-new";
+        }
+        match self {
+            Self::Io { cause, .. } => match cause.kind() {
+                io::ErrorKind::PermissionDenied => "no-permission",
+                io::ErrorKind::ReadOnlyFilesystem => "read-only",
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "full",
+                _ => "io",
+            },
+            Self::NoSuchStore { .. } => "no-such-store",
+            Self::NotAStore { .. } => "not-a-store",
+            Self::ReadOnly { .. } => "read-only",
+            Self::Unavailable { .. } => "unavailable",
+            Self::FileType { .. } | Self::Foreign { .. } => "foreign",
+            Self::Limit { .. } => "limit",
+            Self::Marker { .. } | Self::TooOld { .. } | Self::TooNew { .. } => "marker",
+            Self::Size { .. } | Self::Content { .. } | Self::Plan { .. } | Self::Record { .. } => "damaged",
+            Self::NotAPlan { .. } | Self::EmptySelection { .. } => "refused",
+            Self::MissingTarget { .. } => "missing-target",
+        }
+    }
+
+    /// What a person can do about it.
+    pub fn advice(&self) -> &'static str {
+        match self.code() {
+            "too-old" => "compile again with this hipplan; the older entry may be deleted",
+            "too-new" => "use the hipplan that wrote it, or another store",
+            "no-permission" => "give this user access to the folder, or choose a store that the user owns",
+            "read-only" => "choose a store on a file system that can be written, if results are to be kept",
+            "full" => "free space or raise the quota of the store's file system",
+            "no-such-store" => "check the path, or open it for writing once to create it",
+            "not-a-store" => "choose a folder that is empty or does not exist",
+            "marker" => "restore the `hipplan-store` file, or choose another folder",
+            "unavailable" => "choose another store",
+            "foreign" => "move it out of the store; hipplan did not put it there",
+            "limit" => "raise the limit if the file is trusted, else delete it",
+            "damaged" => "nothing needs doing: the next put of this entry replaces the file; deleting it is safe",
+            "refused" => "this is a mistake of the caller, not of the store",
+            "missing-target" => "put blobs before plans and plans before selections; compile again if the file was deleted",
+            _ => "check the path and the file system",
+        }
+    }
+
+    /// Written by a version that is no longer read.
+    pub fn is_too_old(&self) -> bool {
+        match self {
+            Self::TooOld { .. } | Self::Record { cause: RecordError::TooOld { .. }, .. } => true,
+            Self::Plan { cause, .. } | Self::NotAPlan { cause } => cause.is_too_old(),
+            _ => false,
+        }
+    }
+
+    /// Written by a version that is not yet read.
+    pub fn is_too_new(&self) -> bool {
+        match self {
+            Self::TooNew { .. } | Self::Record { cause: RecordError::TooNew { .. }, .. } => true,
+            Self::Plan { cause, .. } | Self::NotAPlan { cause } => cause.is_too_new(),
+            _ => false,
+        }
+    }
+
+    /// Something on the way to the file vanished.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
+    }
+}

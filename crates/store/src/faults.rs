@@ -1,0 +1,53 @@
+//! Warnings, once per cause.
+
+use crate::StoreError;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Causes that are remembered; further faults are counted as misses all the same, but not logged.
+const MOST_CAUSES: usize = 1024;
+
+/// What a store has warned of.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    warned: Mutex<HashSet<PathBuf>>,
+    not_persisting: AtomicBool,
+}
+
+impl Faults {
+    /// An entry that cannot be used: one warning for its path. Where the system refuses, other paths are likely to fare the
+    /// same: one warning for that kind of refusal.
+    pub(crate) fn entry(&self, error: &StoreError) {
+        let path = error.path().unwrap_or(Path::new(""));
+        let cause = if matches!(error, StoreError::Io { .. }) { Path::new(error.code()) } else { path };
+        {
+            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            if warned.len() >= MOST_CAUSES || !warned.insert(cause.to_owned()) {
+                return;
+            }
+        }
+        tracing::warn!(
+            path = %path.display(),
+            code = error.code(),
+            cause = %error,
+            advice = error.advice(),
+            "an entry of the plan store cannot be used and counts as missing"
+        );
+    }
+
+    /// Results are not being kept: one warning for the store.
+    pub(crate) fn not_persisted(&self, root: &Path, error: &StoreError) {
+        if self.not_persisting.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        tracing::warn!(
+            path = %root.display(),
+            code = error.code(),
+            cause = %error,
+            advice = error.advice(),
+            "the plan store does not keep results; work goes on without it"
+        );
+    }
+}

@@ -1,0 +1,24 @@
+//! How large a thing from disk may be before anything is allocated for it.
+
+/// Limits on what a store reads and writes. A file above its limit is a miss, a put above it is refused; the message names
+/// the field to raise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Largest plan file in bytes.
+    pub max_plan_bytes: u64,
+    /// Largest blob in bytes.
+    pub max_blob_bytes: u64,
+    /// Most rows of an index record.
+    pub max_record_rows: u32,
+}
+
+impl Default for Limits {
+    /// 1 GiB a plan, 4 GiB a blob, 1024 rows a record.
+    fn default() -> Self {
+        Self { max_plan_bytes: 1 << 30, max_blob_bytes: 4 << 30, max_record_rows: 1024 }
+    }
+}
+
+/// Longer markers are not ours, nor those of any layout to come.
+pub(crate) const MAX_MARKER_BYTES: u64 = 4096;

@@ -1,0 +1,73 @@
+//! Going through a folder in a fixed order.
+
+use crate::layout::Folder;
+use crate::{StoreError, fs};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The files of a folder with what their names say, ascending by name; one two-digit folder is listed at a time. What
+/// does not belong there is reported and not entered. Files that vanish meanwhile are passed over.
+pub(crate) fn files(root: &Path, folder: Folder) -> impl Iterator<Item = Result<([u8; 32], PathBuf), StoreError>> + use<> {
+    let base = root.join(folder.path());
+    names(&base).into_iter().flat_map(move |name| match name {
+        Ok(name) => shard(folder, &name, &base.join(&name)),
+        Err(error) => vec![Err(error)],
+    })
+}
+
+fn shard(folder: Folder, name: &OsString, path: &Path) -> Vec<Result<([u8; 32], PathBuf), StoreError>> {
+    let kind = match kind(path) {
+        Ok(Some(kind)) => kind,
+        Ok(None) => return Vec::new(),
+        Err(error) => return vec![Err(error)],
+    };
+    match name.to_str().and_then(Folder::parse_shard) {
+        Some(first) if kind == fs::Kind::Folder => names(path)
+            .into_iter()
+            .filter_map(|name| name.and_then(|name| file(folder, first, &name, path.join(&name))).transpose())
+            .collect(),
+        _ => vec![Err(foreign(path, kind, "folders named by two lower-case hexadecimal digits"))],
+    }
+}
+
+fn file(folder: Folder, first: u8, name: &OsString, path: PathBuf) -> Result<Option<([u8; 32], PathBuf)>, StoreError> {
+    let Some(kind) = kind(&path)? else { return Ok(None) };
+    match name.to_str().and_then(|name| folder.parse(first, name)) {
+        Some(name) if matches!(kind, fs::Kind::File { .. }) => Ok(Some((name, path))),
+        _ => Err(foreign(&path, kind, folder.expected())),
+    }
+}
+
+/// Names in a folder that are not among these.
+pub(crate) fn foreign_names(path: &Path, known: &[&str], expected: &'static str) -> Vec<StoreError> {
+    let unknown = |name: OsString| {
+        if known.iter().any(|known| name == *known) {
+            return Ok(None);
+        }
+        let path = path.join(name);
+        Ok(kind(&path)?.map(|kind| foreign(&path, kind, expected)))
+    };
+    names(path).into_iter().filter_map(|name| name.and_then(unknown).unwrap_or_else(Some)).collect()
+}
+
+/// The names in a folder, sorted; none when there is no such folder.
+pub(crate) fn names(path: &Path) -> Vec<Result<OsString, StoreError>> {
+    match fs::list(path) {
+        Ok(names) => names.into_iter().map(Ok).collect(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(e) => vec![Err(StoreError::io("list the folder", path)(e))],
+    }
+}
+
+fn kind(path: &Path) -> Result<Option<fs::Kind>, StoreError> {
+    match fs::kind(path) {
+        Ok(kind) => Ok(Some(kind)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StoreError::io("look at", path)(e)),
+    }
+}
+
+fn foreign(path: &Path, found: fs::Kind, expected: &'static str) -> StoreError {
+    StoreError::Foreign { path: path.to_owned(), found: found.name(), expected }
+}

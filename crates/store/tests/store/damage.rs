@@ -1,0 +1,217 @@
+use super::common::{new_store, only_file, plan, put, selection_key, warnings};
+use hipplan_serialize::Digest;
+use hipplan_store::{Lookup, Miss, Mode, Persisted, Store, StoreError};
+use std::fs;
+use std::path::Path;
+
+/// The reason for a miss that must be a fault.
+fn fault<T>(lookup: Lookup<T>) -> StoreError {
+    match lookup {
+        Lookup::Miss(Miss::Fault(error)) => error,
+        Lookup::Miss(other) => panic!("{other}"),
+        Lookup::Hit(_) => panic!("a damaged file was served"),
+    }
+}
+
+/// Every truncation and a flip of every byte, one after the other; the file is good again afterwards.
+fn for_each_damage(path: &Path, mut check: impl FnMut(&str)) {
+    let good = fs::read(path).unwrap();
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 0x20;
+        fs::write(path, &bad).unwrap();
+        check(&format!("byte {at} flipped"));
+        fs::write(path, &good[..at]).unwrap();
+        check(&format!("cut to {at} bytes"));
+    }
+    fs::write(path, [&good[..], &[0]].concat()).unwrap();
+    check("one byte more");
+    fs::write(path, good).unwrap();
+}
+
+#[test]
+fn no_damaged_blob_is_served() {
+    let (_dir, store) = new_store();
+    let id = store.put_blob(&[9; 200]).unwrap().id;
+    for_each_damage(&only_file(&store, "objects"), |what| {
+        let error = fault(store.get_blob(&id));
+        assert_eq!(error.code(), "damaged", "{what}: {error}");
+    });
+    assert!(store.get_blob(&id).hit().is_some());
+}
+
+#[test]
+fn no_damaged_record_is_followed() {
+    let (_dir, store) = new_store();
+    let id = put(&store, &plan(b"graph", 10, &[]));
+    let key = selection_key(b"graph");
+    assert!(store.put_selection(&key, &[id]).unwrap().is_persisted());
+    for_each_damage(&only_file(&store, "index/plan"), |_| drop(fault(store.find_plan(&id.key))));
+    for_each_damage(&only_file(&store, "index/select"), |_| drop(fault(store.find_selection(&key))));
+    assert_eq!(store.find_plan(&id.key).hit(), Some(id));
+    assert_eq!(store.find_selection(&key).hit().unwrap().plans, [id]);
+}
+
+#[test]
+fn no_damaged_plan_passes_the_checks() {
+    let (_dir, store) = new_store();
+    let id = put(&store, &plan(b"graph", 100, &[]));
+    for_each_damage(&only_file(&store, "plans"), |what| {
+        // Opening checks what does not belong to a section; the digests of sections do the rest.
+        let caught = match store.get_plan(&id) {
+            Lookup::Hit(plan) => plan.view().verify().is_err(),
+            Lookup::Miss(Miss::Fault(_)) => true,
+            Lookup::Miss(other) => panic!("{other}"),
+        };
+        assert!(caught, "{what}");
+        assert_eq!(store.verify().problems.len(), 2 - usize::from(store.get_plan(&id).hit().is_some()), "{what}");
+    });
+    assert!(store.verify().is_clean());
+}
+
+#[test]
+fn a_put_repairs_what_it_finds() {
+    let (_dir, store) = new_store();
+    let blob = store.put_blob(b"machine code").unwrap().id;
+    let file = plan(b"graph", 100, &[blob]);
+    let id = put(&store, &file);
+    let key = selection_key(b"graph");
+    assert!(store.put_selection(&key, &[id]).unwrap().is_persisted());
+    let paths = ["objects", "plans", "index/plan", "index/select"].map(|folder| only_file(&store, folder));
+    let good = paths.clone().map(|path| fs::read(path).unwrap());
+    for kind in ["same size", "empty", "link"] {
+        for (path, good) in paths.iter().zip(&good) {
+            fs::remove_file(path).unwrap();
+            match kind {
+                "same size" => fs::write(path, vec![0; good.len()]).unwrap(),
+                "empty" => fs::write(path, "").unwrap(),
+                _ => std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+            }
+        }
+        assert!(store.get_blob(&blob).hit().is_none());
+        assert!(store.find_plan(&id.key).hit().is_none());
+        assert!(store.get_plan(&id).hit().is_none());
+        assert!(store.find_selection(&key).hit().is_none());
+        assert!(matches!(store.put_blob(b"machine code").unwrap().persisted, Persisted::Replaced));
+        assert!(matches!(store.put_plan(&file).unwrap().persisted, Persisted::Replaced));
+        assert!(matches!(store.put_selection(&key, &[id]).unwrap(), Persisted::Replaced));
+        assert_eq!(paths.clone().map(|path| fs::read(path).unwrap()), good, "{kind}");
+        assert!(store.verify().is_clean());
+    }
+}
+
+#[test]
+fn an_entry_under_a_wrong_name_is_not_served() {
+    let (_dir, store) = new_store();
+    let (a, b) = (put(&store, &plan(b"a", 10, &[])), put(&store, &plan(b"b", 10, &[])));
+    let file = |folder: &str, hash: String, end: &str| store.root().join(format!("{folder}/{}/{}{end}", &hash[..2], &hash[2..]));
+    fs::copy(file("plans", b.root.to_string(), ".plan"), file("plans", a.root.to_string(), ".plan")).unwrap();
+    fs::copy(file("index/plan", b.key.to_string(), ".rec"), file("index/plan", a.key.to_string(), ".rec")).unwrap();
+    assert!(matches!(fault(store.get_plan(&a)), StoreError::Content { what: "root hash", .. }));
+    assert!(matches!(fault(store.find_plan(&a.key)), StoreError::Record { .. }));
+    assert_eq!(store.iter_plans().filter(Result::is_err).count(), 1);
+    // A good file asked for by another key is not the plan that was asked for either.
+    let mut other = b;
+    other.key = a.key;
+    assert!(matches!(fault(store.get_plan(&other)), StoreError::Content { what: "plan key", .. }));
+}
+
+#[test]
+fn older_and_newer_files_are_told_from_damaged_ones() {
+    let (_dir, store) = new_store();
+    let id = put(&store, &plan(b"graph", 10, &[]));
+    for (path, at) in [(only_file(&store, "plans"), 8), (only_file(&store, "index/plan"), 8)] {
+        let good = fs::read(&path).unwrap();
+        for (number, code) in [(0, "too-old"), (2, "too-new")] {
+            let mut bad = good.clone();
+            bad[at] = number;
+            fs::write(&path, bad).unwrap();
+            let error = if path.ends_with(format!("{}.plan", &id.root.to_string()[2..])) {
+                fault(store.get_plan(&id))
+            } else {
+                fault(store.find_plan(&id.key))
+            };
+            assert_eq!(error.code(), code, "{error}");
+            assert_eq!((error.is_too_old(), error.is_too_new()), (number == 0, number == 2));
+        }
+        fs::write(&path, good).unwrap();
+    }
+}
+
+#[test]
+fn a_fault_is_warned_of_once() {
+    let (_dir, store) = new_store();
+    let id = store.put_blob(b"machine code").unwrap().id;
+    let path = only_file(&store, "objects");
+    fs::write(&path, b"Machine code").unwrap();
+    let ((), warnings) = warnings(|| {
+        for _ in 0..3 {
+            assert!(store.get_blob(&id).hit().is_none());
+            assert!(store.clone().get_blob(&id).hit().is_none());
+        }
+    });
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for part in [&format!("path={}", path.display()), "code=\"damaged\"", "cause=", "advice="] {
+        assert!(warnings[0].contains(part), "{part} in {warnings:?}");
+    }
+}
+
+#[test]
+fn a_refusal_of_the_system_is_warned_of_once_however_many_entries_it_hits() {
+    let (_dir, store) = new_store();
+    for folder in ["objects", "plans"] {
+        fs::write(store.root().join(folder), "").unwrap();
+    }
+    let ((), warnings) = warnings(|| {
+        for i in 0..10_u8 {
+            assert!(matches!(fault(store.get_blob(&Digest::of(&[i]))), StoreError::Io { .. }));
+        }
+    });
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+}
+
+#[test]
+fn links_pipes_and_folders_are_neither_followed_nor_waited_for() {
+    let (dir, store) = new_store();
+    let id = store.put_blob(b"machine code").unwrap().id;
+    let path = only_file(&store, "objects");
+    // The right content behind a link is still not ours: what it points to may change.
+    let elsewhere = dir.path().join("elsewhere");
+    fs::rename(&path, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+    assert!(matches!(fault(store.get_blob(&id)), StoreError::FileType { found: "a symbolic link", .. }));
+    fs::remove_file(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert!(matches!(fault(store.get_blob(&id)), StoreError::FileType { .. }));
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(fault(store.get_blob(&id)), StoreError::FileType { found: "a folder", .. }));
+    assert!(matches!(store.put_blob(b"machine code"), Err(StoreError::FileType { .. })));
+}
+
+#[test]
+fn a_file_where_a_folder_should_be_is_a_fault_of_those_entries_only() {
+    let (_dir, store) = new_store();
+    let (id, other) = (Digest::of(b"machine code"), store.put_blob(b"other code").unwrap().id);
+    assert_ne!(id.hash.0[0], other.hash.0[0]);
+    fs::write(store.root().join(format!("objects/{:02x}", id.hash.0[0])), "").unwrap();
+    assert!(matches!(fault(store.get_blob(&id)), StoreError::Io { .. }));
+    assert!(matches!(store.put_blob(b"machine code"), Err(StoreError::Io { .. })));
+    assert!(store.get_blob(&other).hit().is_some());
+    assert_eq!(fs::read_dir(store.root().join("tmp")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_store_removed_under_a_writer_is_made_again() {
+    let (_dir, store) = new_store();
+    let id = store.put_blob(b"one").unwrap().id;
+    fs::remove_dir_all(store.root()).unwrap();
+    assert!(matches!(store.get_blob(&id), Lookup::Miss(Miss::Absent)));
+    let put = store.put_blob(b"one").unwrap();
+    assert!(matches!(put.persisted, Persisted::New));
+    fs::remove_dir_all(store.root().join("tmp")).unwrap();
+    assert!(store.put_blob(b"two").unwrap().persisted.is_persisted());
+    let again = Store::open(store.root(), Mode::ReadOnly).unwrap();
+    assert!(again.get_blob(&id).hit().is_some());
+    assert!(again.verify().is_clean());
+}

@@ -1,0 +1,12 @@
+//! The store from outside: what callers, other processes and the next boot see.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod child;
+mod common;
+mod damage;
+mod degrade;
+mod determinism;
+mod marker;
+mod processes;
+mod roundtrip;
+mod verify;

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Everything that must hold: formatting, lints, documentation, licences, generated code, tests.
+#
+# Needs cargo and a C compiler. With HIPPLAN_CI=1 the tools of some tests (flatc, strace, python3) must be there too;
+# without it, what they check is skipped, and said to be.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+# Runs the rest of the line if the tool is there; says so if it is not, which is an error where everything must be checked.
+with() {
+    local tool=$1
+    shift
+    if command -v "$tool" >/dev/null 2>&1; then
+        "$@"
+    elif [ "${HIPPLAN_CI:-}" = 1 ]; then
+        echo "error: $tool is needed and not installed" >&2
+        return 1
+    else
+        echo "skipped: $tool is not installed"
+    fi
+}
+
+step "formatting"
+cargo fmt --all -- --check
+
+step "licences of dependencies"
+with python3 scripts/licences.py
+
+step "generated code is what the schemas say"
+with "${FLATC:-flatc}" schemas/generate.sh --check
+
+step "lints"
+cargo clippy --workspace --all-targets --locked -- -D warnings
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+step "tests"
+cargo test --workspace --locked
