@@ -1,4 +1,5 @@
 //! The numerical check itself: definitions against numbers worked out by hand, tolerances against honest and dishonest executions.
+#![expect(clippy::unwrap_used, reason = "a test may panic, also in its helper functions")]
 
 use hipplan_exec::reference::ops::{self, Array, Convolution, Num, Parameters, Sum};
 use hipplan_exec::reference::{CheckReport, Domain, HostTensor, Inputs, Outputs, Random, ReferenceError, Values, check, compare, evaluate};
@@ -164,7 +165,7 @@ fn error_function() {
         assert!(near(ops::erf(x), expected), "erf({x}) = {}", ops::erf(x));
         assert!(near(ops::erf(-x), -expected));
     }
-    assert!((ops::erfc(5.0) / 1.537_459_794_428_034_9e-12 - 1.0).abs() < 1e-14);
+    assert!((ops::erfc(5.0) / 1.537_459_794_428_035e-12 - 1.0).abs() < 1e-14);
     for i in -8000..=8000 {
         let x = f64::from(i) / 1000.0;
         assert!((ops::erf(x) - libm::erf(x)).abs() < 1e-15, "erf({x})");
@@ -193,8 +194,8 @@ fn pointwise_functions_at_a_point() {
         (M::AddSquare, [2., 3., 0.], 11.),
         (M::Max, [2., 3., 0.], 3.),
         (M::Min, [2., 3., 0.], 2.),
-        (M::Exp, [1., 0., 0.], 2.718281828459045),
-        (M::Log, [2., 0., 0.], 0.6931471805599453),
+        (M::Exp, [0.5, 0., 0.], 1.6487212707001282),
+        (M::Log, [3., 0., 0.], 1.0986122886681098),
         (M::Sin, [1., 0., 0.], 0.8414709848078965),
         (M::Tan, [1., 0., 0.], 1.5574077246549023),
         (M::Erf, [1., 0., 0.], 0.8427007929497149),
@@ -254,6 +255,8 @@ fn pointwise_functions_at_a_point() {
         assert_eq!(ops::pointwise(M::ReluFwd, &p, [x, 0., 0.]), y);
         assert_eq!(ops::pointwise(M::ReluBwd, &p, [1., x, 0.]), dy);
     }
+    assert_eq!(ops::pointwise(M::ReluFwd, &Parameters::default(), [f64::NEG_INFINITY, 0., 0.]), 0.0);
+    assert!(ops::pointwise(M::ReluBwd, &Parameters::default(), [f64::NAN, -1., 0.]).is_nan());
     assert!(ops::pointwise(M::Max, &p, [f64::NAN, 1., 0.]).is_nan() && ops::pointwise(M::Min, &p, [1., f64::NAN, 0.]).is_nan());
 }
 
@@ -520,7 +523,7 @@ fn integers_are_exact() {
             let mut values = inputs.to_values(&view)?;
             evaluate(&view, &mut values)?;
             let y = outputs.tensor_mut(Y).unwrap();
-            y.fill(&values.exact(view.find(Y).unwrap()).unwrap().to_vec())?;
+            y.fill(values.exact(view.find(Y).unwrap()).unwrap())?;
             let last = y.get(&[0, 2, 4]);
             y.set(&[0, 2, 4], last + off_by);
             Ok::<(), ReferenceError>(())
@@ -759,6 +762,10 @@ fn batch_normalisation_passes_in_any_order_of_operations() {
         g.node("", DataType::Unset, BatchnormInferenceVariance { x: X, mean, variance, scale, bias, y: Y, epsilon });
         let graph = g.build().unwrap();
         for (folded, wrong) in [(false, false), (true, false), (false, true)] {
+            // An epsilon of 1e-3 is next to nothing in half.
+            if wrong && dtype == DataType::Half {
+                continue;
+            }
             let mut execute = |inputs: &Inputs, outputs: &mut Outputs| -> Result<(), Infallible> {
                 let epsilon = if wrong { 0.0 } else { inputs.scalar(epsilon).unwrap().to_f64() as f32 };
                 for (i, j) in (0..2).flat_map(|n| (0..5).map(move |c| (n, c))) {
@@ -775,8 +782,7 @@ fn batch_normalisation_passes_in_any_order_of_operations() {
                 Ok(())
             };
             let report = check(&graph.view(), 5, &mut execute).unwrap();
-            // An epsilon of 1e-3 is next to nothing in half.
-            assert_eq!(report.passed(), !wrong || dtype == DataType::Half && report.passed(), "{dtype} {folded} {wrong}: {report}");
+            assert_eq!(report.passed(), !wrong, "{dtype} {folded} {wrong}: {report}");
         }
     }
 }

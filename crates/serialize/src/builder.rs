@@ -253,7 +253,11 @@ pub struct GraphBuilder {
 
 impl std::fmt::Debug for GraphBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GraphBuilder").field("name", &self.name).field("tensors", &self.tensors).field("nodes", &self.nodes.len()).finish_non_exhaustive()
+        f.debug_struct("GraphBuilder")
+            .field("name", &self.name)
+            .field("tensors", &self.tensors)
+            .field("nodes", &self.nodes.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -60,7 +60,10 @@ pub(crate) struct Shape<'a> {
     space: Vec<Spatial>,
 }
 
-/// The dot product of a table of dimensions: every combination of their offsets, the last varying fastest.
+/// One remainder of a data gradient: its positions, and its taps with the shift of the gradient that they read.
+type Class = (usize, Vec<(usize, i64)>);
+
+/// The sums of a table of dimensions: every combination of their offsets, the last varying fastest.
 fn offsets(dims: &[Vec<isize>]) -> Vec<isize> {
     dims.iter().fold(vec![0], |outer, inner| outer.iter().flat_map(|&o| inner.iter().map(move |&i| o + i)).collect())
 }
@@ -234,7 +237,7 @@ impl<'a> Shape<'a> {
     pub(crate) fn data_gradient<T: Kernel>(&self, builder: &Builder<'_>, threads: usize) -> Result<GemmStep, CpuError> {
         table_length(self.kg as u128 * self.taps() as u128)?;
         // Per dimension and remainder: its positions, and its taps with the shift of the gradient they read.
-        let mut classes: Vec<Vec<(usize, Vec<(usize, i64)>)>> = Vec::new();
+        let mut classes: Vec<Vec<Class>> = Vec::new();
         let mut extents = Vec::new();
         let mut count = 1usize;
         for (d, s) in self.space.iter().enumerate() {
@@ -246,7 +249,7 @@ impl<'a> Shape<'a> {
                 return Err(CpuError::Attribute { op: self.op, what: "stride", found, expected });
             }
             let size = |a: usize| (s.x - a).div_ceil(s.stride as usize);
-            let mut list: Vec<(usize, Vec<(usize, i64)>)> = (0..remainders).map(|a| (size(a), Vec::new())).collect();
+            let mut list: Vec<Class> = (0..remainders).map(|a| (size(a), Vec::new())).collect();
             for r in 0..s.w {
                 let a = (s.reach(r) - s.pre).rem_euclid(s.stride);
                 if let Some((_, taps)) = list.get_mut(a as usize) {

@@ -170,7 +170,7 @@ pub(crate) fn eval<T: Real>(mode: Mode, p: &Params, out: &mut [T], a: &[T], b: &
         Mode::LogicalOr => binary(out, a, b, |x, y| truth(x != T::ZERO || y != T::ZERO)),
         Mode::ReluBwd => {
             let (lower, upper, slope) = (of(p.lower), of(p.upper), of(p.slope));
-            binary(out, a, b, |x, dy| {
+            binary(out, a, b, |dy, x| {
                 dy * if x <= lower {
                     slope
                 } else if x > upper {
@@ -180,34 +180,34 @@ pub(crate) fn eval<T: Real>(mode: Mode, p: &Params, out: &mut [T], a: &[T], b: &
                 }
             });
         }
-        Mode::SigmoidBwd => binary(out, a, b, |x, dy| {
+        Mode::SigmoidBwd => binary(out, a, b, |dy, x| {
             let s = sigmoid(x);
             dy * (s * (T::ONE - s))
         }),
-        Mode::TanhBwd => binary(out, a, b, |x, dy| {
+        Mode::TanhBwd => binary(out, a, b, |dy, x| {
             let t = x.tanh();
             dy * (T::ONE - t * t)
         }),
         Mode::EluBwd => {
             let alpha = of(p.elu_alpha);
-            binary(out, a, b, |x, dy| dy * if x > T::ZERO { T::ONE } else { alpha * x.exp() });
+            binary(out, a, b, |dy, x| dy * if x > T::ZERO { T::ONE } else { alpha * x.exp() });
         }
         Mode::GeluBwd => {
             let root = T::of(std::f64::consts::FRAC_1_SQRT_2);
             let density = T::of(0.398_942_280_401_432_7);
-            binary(out, a, b, |x, dy| dy * (half * (T::ONE + (x * root).erf()) + x * density * (-(half * x * x)).exp()));
+            binary(out, a, b, |dy, x| dy * (half * (T::ONE + (x * root).erf()) + x * density * (-(half * x * x)).exp()));
         }
-        Mode::GeluApproxTanhBwd => binary(out, a, b, |x, dy| {
+        Mode::GeluApproxTanhBwd => binary(out, a, b, |dy, x| {
             let (t, derivative) = gelu_tanh(x);
             dy * (half * (T::ONE + t) + half * x * derivative)
         }),
         Mode::SoftplusBwd => {
             let beta = of(p.softplus_beta);
-            binary(out, a, b, |x, dy| dy * sigmoid(beta * x));
+            binary(out, a, b, |dy, x| dy * sigmoid(beta * x));
         }
         Mode::SwishBwd => {
             let beta = of(p.swish_beta);
-            binary(out, a, b, |x, dy| {
+            binary(out, a, b, |dy, x| {
                 let s = sigmoid(beta * x);
                 dy * (s + beta * x * s * (T::ONE - s))
             });

@@ -196,6 +196,11 @@ impl RowProgram {
         }
     }
 
+    /// Elements from one column of the output to the next.
+    pub(crate) fn column_distance(&self) -> isize {
+        self.out.n
+    }
+
     /// Number of row positions.
     pub(crate) fn positions(&self) -> usize {
         self.m.iter().product()

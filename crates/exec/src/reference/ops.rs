@@ -1,8 +1,9 @@
 //! The operations, by definition: plain loops over logical indices in 64-bit floats.
 //!
 //! Nothing here is shared with a provider, on purpose, and nothing is clever: this file is what the providers are checked
-//! against. Operand orders and defaults are hipDNN's: backward functions take `dy` before `x` (rocm-libraries pull request
-//! 7736), `binary_select(a, b, mask)` is `mask ? a : b` (pull request 10520).
+//! against. Operand orders and defaults are hipDNN's: backward functions take `dy` before `x` (rocm-libraries issue 7676 and pull
+//! request 7736; before that its reference had them the other way round), `binary_select(a, b, mask)` is `mask ? a : b` (pull
+//! request 10520).
 
 use hipplan_serialize::PointwiseMode;
 use hipplan_serialize::ops::Pointwise;
@@ -456,9 +457,9 @@ fn erf_series(x: f64) -> f64 {
     std::f64::consts::FRAC_2_SQRT_PI * exp_minus_square(x) * sum
 }
 
-/// `exp(-x^2) / sqrt(pi) / (x + (1/2) / (x + 1 / (x + (3/2) / (x + ...))))`, for `x` from 2 up.
+/// `exp(-x^2) / sqrt(pi) / (x + (1/2) / (x + 1 / (x + (3/2) / (x + ...))))`, for `x` from 1 up.
 fn erfc_fraction(x: f64) -> f64 {
-    let tail = (1..=200).rev().fold(0.0, |tail, n| f64::from(n) / 2.0 / (x + tail));
+    let tail = (1..=300).rev().fold(0.0, |tail, n| f64::from(n) / 2.0 / (x + tail));
     0.5 * std::f64::consts::FRAC_2_SQRT_PI * exp_minus_square(x) / (x + tail)
 }
 
@@ -466,7 +467,7 @@ fn erfc_fraction(x: f64) -> f64 {
 pub fn erf(x: f64) -> f64 {
     if x.is_nan() || x == 0.0 {
         x
-    } else if x.abs() < 2.0 {
+    } else if x.abs() < 1.0 {
         erf_series(x)
     } else {
         (1.0 - erfc(x.abs())).copysign(x)
@@ -477,9 +478,9 @@ pub fn erf(x: f64) -> f64 {
 pub fn erfc(x: f64) -> f64 {
     if x > 27.5 {
         0.0
-    } else if x >= 2.0 {
+    } else if x >= 1.0 {
         erfc_fraction(x)
-    } else if x > -2.0 {
+    } else if x > -1.0 {
         1.0 - erf(x)
     } else {
         2.0 - erfc(-x)

@@ -1,12 +1,12 @@
-//! The canonical encoding of a graph (G7): what a [`GraphKey`](crate::GraphKey) is the hash of, and all that a provider sees.
+//! The canonical encoding of a graph (G7): what a [`GraphKey`] is the hash of, and all that a provider sees.
 //!
 //! The layout is in `docs/format.md`.
 
 mod decode;
 mod encode;
 
-pub use decode::{DecodeError, decode};
 pub(crate) use decode::Decoder;
+pub use decode::{DecodeError, decode};
 pub(crate) use encode::{Encoder, encode};
 
 use crate::{GraphKey, Uid};
@@ -35,7 +35,9 @@ pub struct Canonical {
 
 /// Why a graph has no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("graph: no key: {place} holds fields that this hipplan does not know, so it cannot tell what the graph computes; use a newer hipplan")]
+#[error(
+    "graph: no key: {place} holds fields that this hipplan does not know, so it cannot tell what the graph computes; use a newer hipplan"
+)]
 pub struct NoKey {
     /// The table with unknown fields.
     pub place: String,

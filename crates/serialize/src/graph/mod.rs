@@ -1,7 +1,7 @@
 //! Graphs in hipDNN's wire form, checked and then read in place.
 //!
 //! [`VerifiedGraph`] is a proof: whoever holds one may index it without checking anything again. It is made in two stages:
-//! structure (the FlatBuffers verifier under [`Limits`]), then meaning ([`semantics`]). [`GraphBuf`] owns the bytes.
+//! structure (the FlatBuffers verifier under [`Limits`](crate::Limits)), then meaning. [`GraphBuf`] owns the bytes.
 
 mod guard;
 mod semantics;

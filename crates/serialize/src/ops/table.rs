@@ -7,8 +7,8 @@ use crate::json::{JsonError, JsonNode};
 use crate::wire::generated as wire;
 use crate::wire::has_unknown_fields;
 use crate::{
-    AttentionImplementation, ConvMode, DataType, DiagonalAlignment, MoeGroupedMatmulMode, NormFwdPhase, PaddingMode,
-    PointwiseMode, ReductionMode, ResampleMode,
+    AttentionImplementation, ConvMode, DataType, DiagonalAlignment, MoeGroupedMatmulMode, NormFwdPhase, PaddingMode, PointwiseMode,
+    ReductionMode, ResampleMode,
 };
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 

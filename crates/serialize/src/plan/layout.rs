@@ -95,12 +95,7 @@ impl Header {
         if file_len != found {
             return Err(PlanError::Length { found, expected: file_len });
         }
-        Ok(Self {
-            file_len,
-            section_count: u32_at(file, 24),
-            meta_len: u32_at(file, 28),
-            root: RootHash(hash_at(file, HASH_AT)),
-        })
+        Ok(Self { file_len, section_count: u32_at(file, 24), meta_len: u32_at(file, 28), root: RootHash(hash_at(file, HASH_AT)) })
     }
 
     /// First byte of the metadata: header and table come before.

@@ -26,8 +26,7 @@ impl PlanWriter<'_> {
             limit: u64::from(u32::MAX),
         })?;
         let sections = [(SectionKind::Canonical, self.canonical), (SectionKind::Payload, self.payload)];
-        let mut header =
-            Header { file_len: 0, section_count: sections.len() as u32, meta_len, root: RootHash([0; 32]) };
+        let mut header = Header { file_len: 0, section_count: sections.len() as u32, meta_len, root: RootHash([0; 32]) };
 
         let mut file = AlignedBytes::new();
         file.resize(HEADER, 0);

@@ -56,12 +56,7 @@ mod tests {
         assert!(slots.into_iter().eq((0..10).map(offset)));
         assert_eq!(Graph::VT_ID, 22);
 
-        let slots = [
-            Node::VT_NAME,
-            Node::VT_COMPUTE_DATA_TYPE,
-            Node::VT_ATTRIBUTES_TYPE,
-            Node::VT_ATTRIBUTES,
-        ];
+        let slots = [Node::VT_NAME, Node::VT_COMPUTE_DATA_TYPE, Node::VT_ATTRIBUTES_TYPE, Node::VT_ATTRIBUTES];
         assert!(slots.into_iter().eq((0..4).map(offset)));
     }
 
@@ -96,10 +91,7 @@ mod tests {
             (ConvolutionFwdAttributes::VT_CONV_MODE, 7),
             (ConvolutionBwdAttributes::VT_CONV_MODE, 7),
             (ConvolutionWrwAttributes::VT_CONV_MODE, 7),
-            (
-                BatchnormInferenceAttributesVarianceExt::VT_EPSILON_TENSOR_UID,
-                6,
-            ),
+            (BatchnormInferenceAttributesVarianceExt::VT_EPSILON_TENSOR_UID, 6),
             (MatmulAttributes::VT_C_TENSOR_UID, 2),
             (RMSNormAttributes::VT_FORWARD_PHASE, 6),
             (LayernormAttributes::VT_FORWARD_PHASE, 8),
@@ -117,22 +109,14 @@ mod tests {
             (MoeGroupedMatmulBwdAttributes::VT_DWEIGHT_TENSOR_UID, 3),
         ];
         for (tag, (found, slot)) in (1..).zip(last) {
-            assert_eq!(
-                found,
-                offset(slot),
-                "{}",
-                NodeAttributes(tag).variant_name().unwrap()
-            );
+            assert_eq!(found, offset(slot), "{}", NodeAttributes(tag).variant_name().unwrap());
         }
         assert_eq!(NodeAttributes::ENUM_MAX, 23);
         assert_eq!(SdpaAttributes::VT_IMPLEMENTATION, 84);
         assert_eq!(SdpaBackwardAttributes::VT_DIAGONAL_ALIGNMENT, 58);
 
         // Two pairs that are easily taken for each other.
-        assert_eq!(
-            BlockScaleDequantizeAttributes::VT_SCALE_TENSOR_UID,
-            offset(1)
-        );
+        assert_eq!(BlockScaleDequantizeAttributes::VT_SCALE_TENSOR_UID, offset(1));
         assert_eq!(BlockScaleQuantizeAttributes::VT_SCALE_TENSOR_UID, offset(2));
         assert_eq!(SdpaAttributes::VT_SCALE_TENSOR_UID, offset(5));
         assert_eq!(SdpaBackwardAttributes::VT_SCALE_TENSOR_UID, offset(9));

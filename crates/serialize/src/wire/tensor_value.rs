@@ -5,8 +5,8 @@
 use flatbuffers::{Allocator, FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
 use super::generated::{
-    self, BFloat16Value, BoolValue, DataType, Float8Value, Float16Value, Float32Value,
-    Float64Value, Int32Value, Int64Value, TensorAttributes,
+    self, BFloat16Value, BoolValue, DataType, Float8Value, Float16Value, Float32Value, Float64Value, Int32Value, Int64Value,
+    TensorAttributes,
 };
 
 /// A number of one of the eight kinds. Equal means equal in kind and in every bit, for floats too.
@@ -62,9 +62,7 @@ impl TensorValue {
     /// The bytes of the value as one little-endian number, zeros above its size.
     pub const fn bits(self) -> u64 {
         match self {
-            Self::Float32(value) | Self::Float16(value) | Self::BFloat16(value) => {
-                value.to_bits() as u64
-            }
+            Self::Float32(value) | Self::Float16(value) | Self::BFloat16(value) => value.to_bits() as u64,
             Self::Float8(value) => value as u64,
             Self::Int32(value) => value.cast_unsigned() as u64,
             Self::Float64(value) => value.to_bits(),
@@ -119,9 +117,7 @@ pub enum TensorValueError {
     #[error("there is a value, but value_type is 0")]
     MissingTag,
     /// The offset leads to no value inside the buffer.
-    #[error(
-        "value of value_type {tag}: no {size} bytes of the buffer are {offset} bytes behind its byte {field}"
-    )]
+    #[error("value of value_type {tag}: no {size} bytes of the buffer are {offset} bytes behind its byte {field}")]
     OutOfBounds {
         /// The tag found.
         tag: u8,
@@ -133,9 +129,7 @@ pub enum TensorValueError {
         size: usize,
     },
     /// The value stands where none of its size may stand.
-    #[error(
-        "value of value_type {tag}: it starts at byte {start} of the buffer, which is no multiple of {align}"
-    )]
+    #[error("value of value_type {tag}: it starts at byte {start} of the buffer, which is no multiple of {align}")]
     Misaligned {
         /// The tag found.
         tag: u8,
@@ -156,10 +150,7 @@ pub enum TensorValueError {
 ///
 /// `buf` is the buffer that the tensor was read from, from its first byte: offsets and alignment count from there. The
 /// generated verifier checks neither the offset nor what it leads to, so everything is checked here.
-pub fn read(
-    buf: &[u8],
-    tensor: &TensorAttributes<'_>,
-) -> Result<Option<TensorValue>, TensorValueError> {
+pub fn read(buf: &[u8], tensor: &TensorAttributes<'_>) -> Result<Option<TensorValue>, TensorValueError> {
     let tag = tensor.value_type();
     let slot = usize::from(tensor._tab.vtable().get(TensorAttributes::VT_VALUE));
     let size = match tag {
@@ -180,12 +171,7 @@ pub fn read(
         .and_then(|end| buf.get(field..end))
         .and_then(|bytes| bytes.try_into().ok())
         .map_or(0, u32::from_le_bytes);
-    let out_of_bounds = TensorValueError::OutOfBounds {
-        tag,
-        field,
-        offset,
-        size,
-    };
+    let out_of_bounds = TensorValueError::OutOfBounds { tag, field, offset, size };
     // An offset of 0 would make the offset its own value.
     let start = match usize::try_from(offset) {
         Ok(0) | Err(_) => return Err(out_of_bounds),
@@ -194,20 +180,14 @@ pub fn read(
     let end = start.checked_add(size).ok_or(out_of_bounds)?;
     let bytes = buf.get(start..end).ok_or(out_of_bounds)?;
     if start % size != 0 {
-        return Err(TensorValueError::Misaligned {
-            tag,
-            start,
-            align: size,
-        });
+        return Err(TensorValueError::Misaligned { tag, start, align: size });
     }
 
     let mut bits = [0; 8];
     bits[..size].copy_from_slice(bytes);
     // The tag is known and nothing stands above the size: what is left to refuse is a truth value.
     let value = TensorValue::from_tag_and_bits(tag, u64::from_le_bytes(bits));
-    value
-        .map(Some)
-        .ok_or(TensorValueError::NotABool { byte: bits[0] })
+    value.map(Some).ok_or(TensorValueError::NotABool { byte: bits[0] })
 }
 
 /// Writes the bytes of a value and returns what a tensor stores in its slots 6 and 7: the tag, and the place that slot 7
@@ -215,10 +195,7 @@ pub fn read(
 ///
 /// The place becomes an offset when the table is written: it goes through `push_slot_always`, never through the `value`
 /// of `TensorAttributesArgs`, which would store it as a plain number.
-pub fn write<'bldr, A: Allocator + 'bldr>(
-    fbb: &mut FlatBufferBuilder<'bldr, A>,
-    value: TensorValue,
-) -> (u8, WIPOffset<UnionWIPOffset>) {
+pub fn write<'bldr, A: Allocator + 'bldr>(fbb: &mut FlatBufferBuilder<'bldr, A>, value: TensorValue) -> (u8, WIPOffset<UnionWIPOffset>) {
     // The generated structs are pushed, not the numbers, because a number is aligned as on the machine at hand.
     let place = match value {
         TensorValue::Float32(value) => fbb.push(Float32Value::new(value)).as_union_value(),
@@ -262,11 +239,7 @@ pub struct TensorAttributesFields<'a> {
 
 impl Default for TensorAttributesFields<'_> {
     fn default() -> Self {
-        let generated::TensorAttributesArgs {
-            alignment,
-            ragged_offset_multiplier,
-            ..
-        } = Default::default();
+        let generated::TensorAttributesArgs { alignment, ragged_offset_multiplier, .. } = Default::default();
         Self {
             uid: 0,
             name: "",
@@ -311,11 +284,7 @@ pub fn write_tensor_attributes<'bldr, A: Allocator + 'bldr>(
     // Wide fields first, so that the table needs no padding between them.
     type T<'a> = TensorAttributes<'a>;
     let start = fbb.start_table();
-    fbb.push_slot(
-        T::VT_RAGGED_OFFSET_MULTIPLIER,
-        ragged_offset_multiplier,
-        default.ragged_offset_multiplier,
-    );
+    fbb.push_slot(T::VT_RAGGED_OFFSET_MULTIPLIER, ragged_offset_multiplier, default.ragged_offset_multiplier);
     fbb.push_slot(T::VT_ALIGNMENT, alignment, default.alignment);
     if let Some(uid) = ragged_offset_tensor_uid {
         fbb.push_slot_always(T::VT_RAGGED_OFFSET_TENSOR_UID, uid);
@@ -333,11 +302,7 @@ pub fn write_tensor_attributes<'bldr, A: Allocator + 'bldr>(
     if let Some(name) = name {
         fbb.push_slot_always(T::VT_NAME, name);
     }
-    fbb.push_slot(
-        T::VT_IS_RUNTIME_PASS_BY_VALUE,
-        is_runtime_pass_by_value,
-        default.is_runtime_pass_by_value,
-    );
+    fbb.push_slot(T::VT_IS_RUNTIME_PASS_BY_VALUE, is_runtime_pass_by_value, default.is_runtime_pass_by_value);
     if let Some((tag, _)) = value {
         fbb.push_slot_always(T::VT_VALUE_TYPE, tag);
     }
@@ -368,27 +333,15 @@ mod tests {
 
     fn graph(tensors: &[TensorAttributesFields<'_>]) -> Vec<u8> {
         let mut fbb = FlatBufferBuilder::new();
-        let tensors: Vec<_> = tensors
-            .iter()
-            .map(|fields| write_tensor_attributes(&mut fbb, fields))
-            .collect();
+        let tensors: Vec<_> = tensors.iter().map(|fields| write_tensor_attributes(&mut fbb, fields)).collect();
         let tensors = Some(fbb.create_vector(&tensors));
-        let root = Graph::create(
-            &mut fbb,
-            &GraphArgs {
-                tensors,
-                ..Default::default()
-            },
-        );
+        let root = Graph::create(&mut fbb, &GraphArgs { tensors, ..Default::default() });
         fbb.finish_minimal(root);
         fbb.finished_data().to_vec()
     }
 
     fn of_value(value: TensorValue) -> TensorAttributesFields<'static> {
-        TensorAttributesFields {
-            value: Some(value),
-            ..Default::default()
-        }
+        TensorAttributesFields { value: Some(value), ..Default::default() }
     }
 
     /// What the first tensor of a graph that passes the verifier reads as.
@@ -397,11 +350,7 @@ mod tests {
     }
 
     fn first(bytes: &[u8]) -> TensorAttributes<'_> {
-        flatbuffers::root::<Graph<'_>>(bytes)
-            .unwrap()
-            .tensors()
-            .unwrap()
-            .get(0)
+        flatbuffers::root::<Graph<'_>>(bytes).unwrap().tensors().unwrap().get(0)
     }
 
     /// Where in the buffer a field of the first tensor stands.
@@ -417,19 +366,12 @@ mod tests {
     fn entry(bytes: &[u8], field: u16) -> usize {
         let loc = first(bytes)._tab.loc();
         let distance = i32::from_le_bytes(bytes[loc..loc + 4].try_into().unwrap());
-        usize::try_from(i64::try_from(loc).unwrap() - i64::from(distance)).unwrap()
-            + usize::from(field)
+        usize::try_from(i64::try_from(loc).unwrap() - i64::from(distance)).unwrap() + usize::from(field)
     }
 
     fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<u8> = text
-            .bytes()
-            .filter(|byte| !byte.is_ascii_whitespace())
-            .collect();
-        digits
-            .chunks(2)
-            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
-            .collect()
+        let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
     }
 
     #[test]
@@ -437,25 +379,14 @@ mod tests {
         // An odd number of bytes ahead of the value, so that its alignment is not there by luck.
         for name in ["", "x", "seven..", "eight..."] {
             for value in values() {
-                let bytes = graph(&[TensorAttributesFields {
-                    name,
-                    ..of_value(value)
-                }]);
+                let bytes = graph(&[TensorAttributesFields { name, ..of_value(value) }]);
                 assert_eq!(read_first(&bytes), Ok(Some(value)));
             }
         }
         let all = values().map(of_value);
         let bytes = graph(&all);
-        let tensors = flatbuffers::root::<Graph<'_>>(&bytes)
-            .unwrap()
-            .tensors()
-            .unwrap();
-        assert!(
-            tensors
-                .iter()
-                .zip(values())
-                .all(|(tensor, value)| read(&bytes, &tensor) == Ok(Some(value)))
-        );
+        let tensors = flatbuffers::root::<Graph<'_>>(&bytes).unwrap().tensors().unwrap();
+        assert!(tensors.iter().zip(values()).all(|(tensor, value)| read(&bytes, &tensor) == Ok(Some(value))));
     }
 
     #[test]
@@ -496,11 +427,7 @@ mod tests {
 
     #[test]
     fn a_value_that_equals_zero_is_not_left_out() {
-        for value in [
-            TensorValue::Float32(0.0),
-            TensorValue::Int64(0),
-            TensorValue::Bool(false),
-        ] {
+        for value in [TensorValue::Float32(0.0), TensorValue::Int64(0), TensorValue::Bool(false)] {
             assert_eq!(read_first(&graph(&[of_value(value)])), Ok(Some(value)));
         }
     }
@@ -508,16 +435,10 @@ mod tests {
     #[test]
     fn tag_and_bits_are_the_whole_value() {
         for value in values() {
-            assert_eq!(
-                TensorValue::from_tag_and_bits(value.tag(), value.bits()),
-                Some(value)
-            );
+            assert_eq!(TensorValue::from_tag_and_bits(value.tag(), value.bits()), Some(value));
             if value.size() < 8 {
                 let above = 1 << (8 * value.size());
-                assert_eq!(
-                    TensorValue::from_tag_and_bits(value.tag(), value.bits() | above),
-                    None
-                );
+                assert_eq!(TensorValue::from_tag_and_bits(value.tag(), value.bits() | above), None);
             }
         }
         for (tag, bits) in [(0, 0), (8, 2), (9, 0), (255, 0)] {
@@ -527,10 +448,7 @@ mod tests {
 
     #[test]
     fn equality_is_of_kind_and_bits() {
-        assert_eq!(
-            TensorValue::Float32(f32::NAN),
-            TensorValue::Float32(f32::NAN)
-        );
+        assert_eq!(TensorValue::Float32(f32::NAN), TensorValue::Float32(f32::NAN));
         assert_ne!(TensorValue::Float32(0.0), TensorValue::Float32(-0.0));
         assert_ne!(TensorValue::Float32(1.0), TensorValue::Float16(1.0));
     }
@@ -561,10 +479,7 @@ mod tests {
     #[test]
     fn what_flatc_writes_is_read() {
         let bytes = hex(BY_FLATC);
-        let tensors = flatbuffers::root::<Graph<'_>>(&bytes)
-            .unwrap()
-            .tensors()
-            .unwrap();
+        let tensors = flatbuffers::root::<Graph<'_>>(&bytes).unwrap().tensors().unwrap();
         let found: Vec<_> = tensors.iter().map(|tensor| read(&bytes, &tensor)).collect();
         let expected = [
             Ok(Some(TensorValue::Float32(-1.5))),
@@ -589,22 +504,13 @@ mod tests {
 
         let mut bytes = good.clone();
         bytes[tag] = 9;
-        assert_eq!(
-            read_first(&bytes),
-            Err(TensorValueError::UnknownTag { tag: 9 })
-        );
+        assert_eq!(read_first(&bytes), Err(TensorValueError::UnknownTag { tag: 9 }));
         bytes[tag] = 255;
-        assert_eq!(
-            read_first(&bytes),
-            Err(TensorValueError::UnknownTag { tag: 255 })
-        );
+        assert_eq!(read_first(&bytes), Err(TensorValueError::UnknownTag { tag: 255 }));
         bytes[tag] = 0;
         assert_eq!(read_first(&bytes), Err(TensorValueError::MissingTag));
         bytes[tag] = 8;
-        assert_eq!(
-            read_first(&bytes),
-            Err(TensorValueError::NotABool { byte: 5 })
-        );
+        assert_eq!(read_first(&bytes), Err(TensorValueError::NotABool { byte: 5 }));
 
         let mut bytes = good.clone();
         let at = entry(&good, TensorAttributes::VT_VALUE_TYPE);
@@ -614,44 +520,26 @@ mod tests {
         let mut bytes = good.clone();
         let at = entry(&good, TensorAttributes::VT_VALUE);
         bytes[at..at + 2].fill(0);
-        assert_eq!(
-            read_first(&bytes),
-            Err(TensorValueError::MissingValue { tag: 5 })
-        );
+        assert_eq!(read_first(&bytes), Err(TensorValueError::MissingValue { tag: 5 }));
 
         let rest = u32::try_from(good.len() - field).unwrap();
         for offset in [0, rest - 3, rest, i32::MAX as u32, u32::MAX] {
             let mut bytes = good.clone();
             bytes[field..field + 4].copy_from_slice(&offset.to_le_bytes());
-            let error = TensorValueError::OutOfBounds {
-                tag: 5,
-                field,
-                offset,
-                size: 4,
-            };
+            let error = TensorValueError::OutOfBounds { tag: 5, field, offset, size: 4 };
             assert_eq!(read_first(&bytes), Err(error));
         }
 
         let mut bytes = good.clone();
         bytes[field] = 2;
-        assert_eq!(
-            read_first(&bytes),
-            Err(TensorValueError::Misaligned {
-                tag: 5,
-                start: field + 2,
-                align: 4
-            })
-        );
+        assert_eq!(read_first(&bytes), Err(TensorValueError::Misaligned { tag: 5, start: field + 2, align: 4 }));
     }
 
     #[test]
     fn a_buffer_that_is_not_the_tensors_is_survived() {
         let bytes = graph(&[of_value(TensorValue::Int64(5))]);
         for end in 0..bytes.len() {
-            assert!(matches!(
-                read(&bytes[..end], &first(&bytes)),
-                Err(TensorValueError::OutOfBounds { .. }) | Ok(_)
-            ));
+            assert!(matches!(read(&bytes[..end], &first(&bytes)), Err(TensorValueError::OutOfBounds { .. }) | Ok(_)));
         }
     }
 

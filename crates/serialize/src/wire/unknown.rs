@@ -8,10 +8,7 @@ pub fn has_unknown_fields(table: &Table<'_>, known_slots: u16) -> bool {
     // Not `num_fields` and `get_field`: they do not survive a vtable of less than four bytes, which the verifier accepts.
     let vtable = table.vtable();
     let first = 2 * SIZE_VOFFSET + usize::from(known_slots) * SIZE_VOFFSET;
-    (first..vtable.num_bytes())
-        .step_by(SIZE_VOFFSET)
-        .filter_map(|at| VOffsetT::try_from(at).ok())
-        .any(|at| vtable.get(at) != 0)
+    (first..vtable.num_bytes()).step_by(SIZE_VOFFSET).filter_map(|at| VOffsetT::try_from(at).ok()).any(|at| vtable.get(at) != 0)
 }
 
 #[cfg(test)]
@@ -34,10 +31,7 @@ mod tests {
     }
 
     fn unknown(bytes: &[u8], known_slots: u16) -> bool {
-        has_unknown_fields(
-            &flatbuffers::root::<Node<'_>>(bytes).unwrap()._tab,
-            known_slots,
-        )
+        has_unknown_fields(&flatbuffers::root::<Node<'_>>(bytes).unwrap()._tab, known_slots)
     }
 
     #[test]

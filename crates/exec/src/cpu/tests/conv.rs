@@ -151,6 +151,7 @@ proptest! {
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "a table of problems reads best as rows of numbers")]
 fn problem(n: usize, groups: usize, cg: usize, kg: usize, size: usize, taps: usize, pad: usize, stride: usize) -> Problem {
     Problem { n, groups, cg, kg, space: vec![[size, taps, pad, pad, stride, 1]; 2], flip: false }
 }

@@ -100,7 +100,7 @@ fn dtypes_and_shapes_that_do_not_fit_are_refused() {
     let mixed = prepare(typed(DataType::Int8, &[2, 3]), float(&[3, 5]), float(&[2, 5]));
     assert!(matches!(mixed, CpuError::UnsupportedDtype { ordinal: 1, found: DataType::Float, .. }));
     let wide = prepare(typed(DataType::Int64, &[2, 3]), float(&[3, 5]), float(&[2, 5]));
-    assert_eq!(wide.to_string().contains("tensor 0 has dtype int64"), true);
+    assert!(wide.to_string().contains("tensor 0 has dtype int64"));
     let batch = prepare(float(&[2, 2, 3]), float(&[3, 3, 5]), float(&[3, 2, 5]));
     assert!(matches!(batch, CpuError::Shape { ordinal: 0, axis: 0, .. }));
 }

@@ -25,6 +25,8 @@ fn formula(mode: Mode, op: &Pointwise, a: f64, b: f64, c: f64) -> f64 {
     let (slope, alpha) = (of(op.relu_lower_clip_slope, 0.0), of(op.elu_alpha, 1.0));
     let (swish, softplus) = (of(op.swish_beta, 1.0), of(op.softplus_beta, 1.0));
     let q = (2.0 / std::f64::consts::PI).sqrt();
+    // The backward functions take the gradient first; below, `a` is always the input of the forward function.
+    let (a, b) = if mode.name().ends_with("_bwd") { (b, a) } else { (a, b) };
     let t = (q * (a + 0.044715 * a.powi(3))).tanh();
     let normal = 0.5 * (1.0 + libm::erf(a / 2f64.sqrt()));
     match mode {
