@@ -1,50 +1,101 @@
 //! Tensors as NumPy files. The numbers are in row-major order of the tensor's dims, whatever its strides; `bfloat16`, which NumPy does
 //! not have, is read from and written as `float32`.
+//!
+//! Our own reader, because those at hand multiply the sizes of a hostile header before anybody can look at them.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use half::f16;
 use hipplan::DataType;
 use hipplan::reference::HostTensor;
-use npyz::{DType, NpyFile, NpyHeader, Order, TypeChar, WriterBuilder};
-use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
+
+const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Fills a tensor from a file whose shape is the tensor's dims. Any numeric type is converted to the tensor's.
 pub(crate) fn read(path: &Path, tensor: &mut HostTensor) -> anyhow::Result<()> {
-    let values = read_values(path, tensor.dims()).with_context(|| path.display().to_string())?;
+    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let values = values(&bytes, tensor.dims()).with_context(|| path.display().to_string())?;
     tensor.fill(&values)?;
     Ok(())
 }
 
-fn read_values(path: &Path, dims: &[i64]) -> anyhow::Result<Vec<f64>> {
-    let mut file = BufReader::new(std::fs::File::open(path)?);
-    let header = NpyHeader::from_reader(&mut file)?;
-    // Before anything multiplies the shape, which a hostile file chooses.
-    if !header.shape().iter().copied().eq(dims.iter().map(|d| d.unsigned_abs())) {
-        bail!("the shape is {:?}, expected {dims:?}", header.shape());
-    }
-    let DType::Plain(ty) = header.dtype() else { bail!("structured arrays are not tensors") };
-    let npy = NpyFile::with_header(header, file);
-    let order = npy.order();
-    let values = match (ty.type_char(), ty.size_field()) {
-        (TypeChar::Float, 2) => all(npy, |v: f16| v.to_f64()),
-        (TypeChar::Float, 4) => all(npy, |v: f32| v.into()),
-        (TypeChar::Float, 8) => all(npy, |v: f64| v),
-        (TypeChar::Int, 1) => all(npy, |v: i8| v.into()),
-        (TypeChar::Int, 2) => all(npy, |v: i16| v.into()),
-        (TypeChar::Int, 4) => all(npy, |v: i32| v.into()),
-        (TypeChar::Int, 8) => all(npy, |v: i64| v as f64),
-        (TypeChar::Uint, 1) => all(npy, |v: u8| v.into()),
-        (TypeChar::Uint, 2) => all(npy, |v: u16| v.into()),
-        (TypeChar::Uint, 4) => all(npy, |v: u32| v.into()),
-        (TypeChar::Bool, _) => all(npy, |v: bool| u8::from(v).into()),
-        _ => bail!("the type is {ty}, expected floats of 2, 4 or 8 bytes, integers or booleans"),
-    }?;
-    Ok(if order == Order::Fortran { row_major(&values, dims) } else { values })
+/// The numbers of a file, in row-major order of `dims`.
+fn values(file: &[u8], dims: &[i64]) -> anyhow::Result<Vec<f64>> {
+    let (header, data) = split_header(file)?;
+    let descr = text_of(header, "descr")?;
+    let shape = shape_of(header)?;
+    ensure!(shape == dims, "the shape is {shape:?}, expected {dims:?}");
+    let values = match descr {
+        "<f2" => all(data, |b| f16::from_le_bytes(b).to_f64()),
+        "<f4" => all(data, |b| f32::from_le_bytes(b).into()),
+        "<f8" => all(data, f64::from_le_bytes),
+        "|i1" => all(data, |b| i8::from_le_bytes(b).into()),
+        "<i2" => all(data, |b| i16::from_le_bytes(b).into()),
+        "<i4" => all(data, |b| i32::from_le_bytes(b).into()),
+        "<i8" => all(data, |b| i64::from_le_bytes(b) as f64),
+        "|u1" => all(data, |b| u8::from_le_bytes(b).into()),
+        "<u2" => all(data, |b| u16::from_le_bytes(b).into()),
+        "<u4" => all(data, |b| u32::from_le_bytes(b).into()),
+        "|b1" => all(data, |[b]: [u8; 1]| u8::from(b != 0).into()),
+        other => bail!("the type is {other:?}, expected little-endian floats of 2, 4 or 8 bytes, integers or booleans"),
+    };
+    // The dims are those of a tensor in memory: their product is counted.
+    let expected = usize::try_from(dims.iter().product::<i64>())?;
+    ensure!(values.len() == expected, "{} numbers follow the header, expected {expected}", values.len());
+    Ok(if is_fortran(header)? { row_major(&values, dims) } else { values })
 }
 
-fn all<T: npyz::Deserialize>(npy: NpyFile<impl Read>, convert: impl Fn(T) -> f64) -> anyhow::Result<Vec<f64>> {
-    npy.data::<T>().map_err(|e| anyhow::anyhow!("{e}"))?.map(|v| Ok(convert(v?))).collect()
+/// The header's text, and what follows it.
+fn split_header(file: &[u8]) -> anyhow::Result<(&str, &[u8])> {
+    let short = || anyhow::anyhow!("{} bytes are too few for a NumPy file", file.len());
+    ensure!(file.starts_with(MAGIC), "this is not a NumPy file");
+    let version = *file.get(MAGIC.len()).ok_or_else(short)?;
+    let (start, len) = match version {
+        1 => (10, file.get(8..10).map(|b| usize::from(u16::from_le_bytes([b[0], b[1]])))),
+        2 | 3 => (12, file.get(8..12).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize)),
+        other => bail!("NumPy format version {other}, expected 1, 2 or 3"),
+    };
+    let header = file.get(start..).and_then(|rest| rest.split_at_checked(len?)).ok_or_else(short)?;
+    Ok((std::str::from_utf8(header.0).context("the header is not text")?, header.1))
+}
+
+/// What stands behind a key of the header, which is a Python dictionary with three known keys.
+fn after_key<'h>(header: &'h str, key: &str) -> anyhow::Result<&'h str> {
+    let quoted = [format!("'{key}'"), format!("\"{key}\"")];
+    let rest = quoted.iter().find_map(|q| header.split_once(q.as_str())).and_then(|(_, rest)| rest.trim_start().strip_prefix(':'));
+    rest.map(str::trim_start).with_context(|| format!("the header has no {key:?}"))
+}
+
+fn text_of<'h>(header: &'h str, key: &str) -> anyhow::Result<&'h str> {
+    let rest = after_key(header, key)?;
+    let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"')).with_context(|| format!("{key:?} is not a plain type"))?;
+    rest[1..].split_once(quote).map(|(text, _)| text).with_context(|| format!("{key:?} does not end"))
+}
+
+fn shape_of(header: &str) -> anyhow::Result<Vec<i64>> {
+    let rest = after_key(header, "shape")?;
+    let inner = rest.strip_prefix('(').and_then(|r| r.split_once(')')).context("the shape is not a tuple")?.0;
+    inner.split(',').map(str::trim).filter(|n| !n.is_empty()).map(|n| n.parse().with_context(|| format!("{n:?} in the shape"))).collect()
+}
+
+fn is_fortran(header: &str) -> anyhow::Result<bool> {
+    let rest = after_key(header, "fortran_order")?;
+    match (rest.starts_with("True"), rest.starts_with("False")) {
+        (true, _) => Ok(true),
+        (_, true) => Ok(false),
+        _ => bail!("fortran_order is neither True nor False"),
+    }
+}
+
+/// Whole elements; a rest that is none makes the count wrong, which the caller notices.
+fn all<const N: usize>(data: &[u8], convert: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+    let mut element = [0; N];
+    data.chunks(N)
+        .map(|chunk| {
+            element[..chunk.len()].copy_from_slice(chunk);
+            convert(element)
+        })
+        .collect()
 }
 
 /// Values whose first dimension is the fastest, with the last the fastest.
@@ -69,27 +120,35 @@ fn row_major(values: &[f64], dims: &[i64]) -> Vec<f64> {
 /// Writes a tensor.
 pub(crate) fn write(path: &Path, tensor: &HostTensor) -> anyhow::Result<()> {
     let values = tensor.values();
-    let result = match tensor.dtype() {
-        DataType::Half => save(path, tensor, values.iter().map(|&v| f16::from_f64(v))),
-        DataType::Float | DataType::BFloat16 => save(path, tensor, values.iter().map(|&v| v as f32)),
-        DataType::Double => save(path, tensor, values),
-        DataType::Int8 => save(path, tensor, values.iter().map(|&v| v as i8)),
-        DataType::UInt8 => save(path, tensor, values.iter().map(|&v| v as u8)),
-        DataType::Int32 => save(path, tensor, values.iter().map(|&v| v as i32)),
-        DataType::Int64 => save(path, tensor, values.iter().map(|&v| v as i64)),
-        DataType::Boolean => save(path, tensor, values.iter().map(|&v| v != 0.0)),
+    let (descr, data) = match tensor.dtype() {
+        DataType::Half => ("<f2", bytes(&values, |v| f16::from_f64(v).to_le_bytes())),
+        DataType::Float | DataType::BFloat16 => ("<f4", bytes(&values, |v| (v as f32).to_le_bytes())),
+        DataType::Double => ("<f8", bytes(&values, f64::to_le_bytes)),
+        DataType::Int8 => ("|i1", bytes(&values, |v| (v as i8).to_le_bytes())),
+        DataType::UInt8 => ("|u1", bytes(&values, |v| (v as u8).to_le_bytes())),
+        DataType::Int32 => ("<i4", bytes(&values, |v| (v as i32).to_le_bytes())),
+        DataType::Int64 => ("<i8", bytes(&values, |v| (v as i64).to_le_bytes())),
+        DataType::Boolean => ("|b1", bytes(&values, |v| [u8::from(v != 0.0)])),
         other => bail!("{}: tensors of type {other} have no NumPy form", path.display()),
     };
-    result.with_context(|| path.display().to_string())
+    let shape: String = tensor.dims().iter().map(|d| format!("{d}, ")).collect();
+    let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
+    // Data starts at a multiple of 64; the header ends in a line feed.
+    let start = (10 + dict.len() + 1).next_multiple_of(64);
+    let header_len = u16::try_from(start - 10).context("the header is too long")?;
+    let mut file = Vec::with_capacity(start + data.len());
+    file.extend_from_slice(MAGIC);
+    file.extend_from_slice(&[1, 0]);
+    file.extend_from_slice(&header_len.to_le_bytes());
+    file.extend_from_slice(dict.as_bytes());
+    file.resize(start - 1, b' ');
+    file.push(b'\n');
+    file.extend_from_slice(&data);
+    std::fs::write(path, file).with_context(|| path.display().to_string())
 }
 
-fn save<T: npyz::AutoSerialize>(path: &Path, tensor: &HostTensor, values: impl IntoIterator<Item = T>) -> anyhow::Result<()> {
-    let shape: Vec<u64> = tensor.dims().iter().map(|d| d.unsigned_abs()).collect();
-    let file = BufWriter::new(std::fs::File::create(path)?);
-    let mut writer = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(file).begin_nd()?;
-    writer.extend(values)?;
-    writer.finish()?;
-    Ok(())
+fn bytes<const N: usize>(values: &[f64], convert: impl Fn(f64) -> [u8; N]) -> Vec<u8> {
+    values.iter().flat_map(|&v| convert(v)).collect()
 }
 
 #[cfg(test)]
@@ -124,6 +183,8 @@ mod tests {
             "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4294967296), }",
             "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551616, ), }",
             "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
+            "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2, 3), }",
+            "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }",
             "{'descr': '<q9', 'fortran_order': False, 'shape': (2, 3), }",
             "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 3), }",
             "{",

@@ -253,7 +253,7 @@ fn every_pointwise_function_is_right() {
 #[test]
 fn pointwise_parameters_are_honoured() {
     let (_folder, runtime) = common::runtime();
-    let mut check = |mode: PointwiseMode, set: fn(&mut ops::Pointwise)| {
+    let check = |mode: PointwiseMode, set: fn(&mut ops::Pointwise)| {
         let mut builder = GraphBuilder::new();
         let in_0 = builder.tensor(tensor(DataType::Float, &[64], Layout::Packed));
         let second = (mode.arity() == 2).then(|| builder.tensor(tensor(DataType::Float, &[64], Layout::Packed)));

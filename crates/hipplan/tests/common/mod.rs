@@ -5,20 +5,20 @@ use hipplan::reference::{CheckReport, Inputs, Outputs, check};
 use hipplan::{BoundPlan, GraphBuf, Runtime, Stream, VariantPack, VerifiedGraph, Workspace};
 
 /// A runtime over a store of its own. The folder goes when the guard does.
-pub fn runtime() -> (tempfile::TempDir, Runtime) {
+pub(crate) fn runtime() -> (tempfile::TempDir, Runtime) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let runtime = Runtime::open(folder.path().join("store")).expect("a store");
     (folder, runtime)
 }
 
 /// Compiles a graph, restores it, and gives back the bound plan.
-pub fn restored(runtime: &Runtime, graph: &VerifiedGraph<'_>) -> BoundPlan {
+pub(crate) fn restored(runtime: &Runtime, graph: &VerifiedGraph<'_>) -> BoundPlan {
     runtime.compile(graph).unwrap_or_else(|e| panic!("{e}"));
     runtime.restore(graph).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Executes a bound plan with the harness's inputs and outputs.
-pub fn execute(plan: &mut BoundPlan, inputs: &Inputs, outputs: &mut Outputs) -> Result<(), hipplan::ExecError> {
+pub(crate) fn execute(plan: &mut BoundPlan, inputs: &Inputs, outputs: &mut Outputs) -> Result<(), hipplan::ExecError> {
     let mut workspace = Workspace::new(plan.workspace_size());
     let mut pack = VariantPack::new();
     for input in inputs.tensors() {
@@ -34,7 +34,7 @@ pub fn execute(plan: &mut BoundPlan, inputs: &Inputs, outputs: &mut Outputs) -> 
 }
 
 /// Compiles, restores, executes and checks a graph.
-pub fn check_graph(runtime: &Runtime, graph: &GraphBuf, seed: u64) -> CheckReport {
+pub(crate) fn check_graph(runtime: &Runtime, graph: &GraphBuf, seed: u64) -> CheckReport {
     let view = graph.view();
     let mut plan = restored(runtime, &view);
     check(&view, seed, &mut |inputs, outputs| execute(&mut plan, inputs, outputs)).unwrap_or_else(|e| panic!("{e}"))

@@ -1,0 +1,99 @@
+//! What the tests of the command share: a scratch folder, and the real binary run in it with a bare environment.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The shipped corpus.
+pub(crate) fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/graphs").canonicalize().expect("corpus/graphs")
+}
+
+/// A folder that goes when this does.
+pub(crate) struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).expect("written");
+        path
+    }
+
+    /// The command, in this folder, knowing nothing of the user.
+    pub(crate) fn hipplan(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipplan"));
+        command.args(args).current_dir(self.0.path()).env_clear().env("HOME", self.0.path().join("home"));
+        command
+    }
+
+    /// Runs it; gives exit code, standard output and standard error.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(&self.hipplan(args).output().expect("started"))
+    }
+
+    /// Runs it with `--json` and parses what it prints.
+    pub(crate) fn json(&self, args: &[&str]) -> (i32, Value) {
+        let ran = self.run(&[args, &["--json"]].concat());
+        let value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{args:?}: {e}\n{ran:?}"));
+        (ran.code, value)
+    }
+}
+
+/// How a command ended. A panic is never an acceptable end.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    pub(crate) fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        let ran = Self { code: output.status.code().unwrap_or(-1), out: text(&output.stdout), err: text(&output.stderr) };
+        assert!(!ran.err.contains("panicked") && ran.code != 101 && ran.code >= 0, "{ran:?}");
+        ran
+    }
+}
+
+/// Every file of a folder with its bytes.
+pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut stack = vec![folder.to_path_buf()];
+    while let Some(at) = stack.pop() {
+        for entry in std::fs::read_dir(&at).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(folder).expect("inside").to_path_buf();
+            if path.is_dir() {
+                files.insert(name.join("/"), Vec::new());
+                stack.push(path);
+            } else {
+                files.insert(name, std::fs::read(&path).expect("readable"));
+            }
+        }
+    }
+    files
+}
+
+/// A graph of one node that multiplies `x` by a scalar in the given by-value state.
+pub(crate) fn scalar_graph(state: &str) -> String {
+    format!(
+        r#"{{"name": "scale", "compute_data_type": "float", "intermediate_data_type": "float", "io_data_type": "float",
+          "tensors": [
+            {{"uid": 5, "name": "x", "data_type": "float", "dims": [4], "strides": [1], "virtual": false}},
+            {{"uid": 6, "name": "alpha", "data_type": "float", "dims": [1], "strides": [1], "virtual": false{state}}},
+            {{"uid": 7, "name": "y", "data_type": "float", "dims": [4], "strides": [1], "virtual": false}}],
+          "nodes": [{{"name": "mul", "type": "PointwiseAttributes", "compute_data_type": "float",
+            "inputs": {{"operation": "mul", "in_0_tensor_uid": 5, "in_1_tensor_uid": 6}}, "outputs": {{"out_0_tensor_uid": 7}}}}]}}"#
+    )
+}
