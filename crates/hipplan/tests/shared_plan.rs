@@ -19,15 +19,17 @@ struct Recipe {
 
 fn recipe() -> impl Strategy<Value = Recipe> {
     let mode = prop_oneof![Just(PointwiseMode::Add), Just(PointwiseMode::Mul), Just(PointwiseMode::Sub), Just(PointwiseMode::Max)];
-    (1..4_usize, prop::collection::vec((mode, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..7)).prop_map(|(inputs, picks)| {
-        // Each node reads the one before it, so that the graph hangs together.
-        let nodes = picks.into_iter().enumerate().map(|(i, (mode, a, b))| {
-            let known = inputs + i;
-            let first = if i == 0 { a.index(known) } else { known - 1 };
-            (mode, first, b.index(known))
-        });
-        Recipe { inputs, nodes: nodes.collect() }
-    })
+    (1..4_usize, prop::collection::vec((mode, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..7)).prop_map(
+        |(inputs, picks)| {
+            // Each node reads the one before it, so that the graph hangs together.
+            let nodes = picks.into_iter().enumerate().map(|(i, (mode, a, b))| {
+                let known = inputs + i;
+                let first = if i == 0 { a.index(known) } else { known - 1 };
+                (mode, first, b.index(known))
+            });
+            Recipe { inputs, nodes: nodes.collect() }
+        },
+    )
 }
 
 /// How an author names and orders things.
