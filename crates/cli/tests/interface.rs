@@ -41,6 +41,8 @@ fn help_has_examples_and_every_command_has_help() {
         assert!(help.code == 0 && help.out.contains("--json") && help.out.contains("--store"), "{help:?}");
     }
     assert_eq!(scratch.run(&["--version"]).code, 0);
+    let ran = scratch.run(&["completions", "bash"]);
+    assert!(ran.code == 0 && ran.out.contains("quickstart"), "{ran:?}");
 }
 
 #[test]

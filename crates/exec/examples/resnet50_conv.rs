@@ -3,7 +3,7 @@
 //! Like with like is one thread: `HIPPLAN_CPU_THREADS=1 cargo run --release -p hipplan-exec --example resnet50_conv [batch]`.
 //! The rival gets its left operand, its right operand and its result as plain matrices: it does not have to unfold images.
 
-use gemm::Parallelism;
+use gemm_common::Parallelism;
 use hipplan_exec::cpu::{Conv, CpuProgram, Executable, Place, Step, StepOp, TensorSlot, ThreadPool};
 use std::time::Instant;
 
@@ -69,6 +69,7 @@ fn compare(name: &str, program: &CpuProgram, mnk: [usize; 3]) -> f64 {
     let bases: Vec<*mut u8> = memory.iter_mut().map(|m| m.as_mut_ptr().cast()).collect();
     let (a, b) = (numbers((m * k) as i64), numbers((k * n) as i64));
     let mut c = vec![0f32; m * n];
+    let rival = gemm_f32::gemm::f32::get_gemm_fn();
     let flops = 2.0 * (m * n * k) as f64;
     let (ours, theirs) = race(
         // SAFETY: each base covers its tensor's span, and nobody else uses the memory.
@@ -77,27 +78,9 @@ fn compare(name: &str, program: &CpuProgram, mnk: [usize; 3]) -> f64 {
         || unsafe {
             let (dst, lhs, rhs) = (c.as_mut_ptr(), a.as_ptr(), b.as_ptr());
             let (n_stride, k_stride) = (n as isize, k as isize);
-            gemm::gemm(
-                m,
-                n,
-                k,
-                dst,
-                1,
-                n_stride,
-                false,
-                lhs,
-                1,
-                k_stride,
-                rhs,
-                1,
-                n_stride,
-                0.0,
-                1.0,
-                false,
-                false,
-                false,
-                Parallelism::None,
-            );
+            // The result's rows are neighbours for the crate's own code: it computes the transposed product.
+            let (none, zero, one) = (Parallelism::None, 0.0, 1.0);
+            rival(n, m, k, dst, n_stride, 1, false, rhs, n_stride, 1, lhs, k_stride, 1, zero, one, false, false, false, none);
         },
         flops,
     );

@@ -52,7 +52,8 @@ pub(crate) struct ArgumentTable {
     filled: Vec<bool>,
 }
 
-// SAFETY: the pointers in `current` are only followed during the `execute` call that put them there.
+// SAFETY: the pointers in `current` are put there by an `execute` call, which also removes them; no other thread can be in one,
+// because it takes the plan by `&mut`.
 unsafe impl Send for ArgumentTable {}
 
 impl ArgumentTable {
@@ -98,9 +99,14 @@ impl ArgumentTable {
         Ok(Self { current: template.clone(), filled: vec![false; slots.len()], template, slots, by_uid })
     }
 
+    /// Forgets the arguments: pointers of a pack are not kept behind its call (R16 §4.6).
+    pub(crate) fn clear(&mut self) {
+        self.current.copy_from_slice(&self.template);
+    }
+
     /// Fills the table from a pack. Nothing is dereferenced but the host scalars of the runtime set.
     pub(crate) fn fill(&mut self, pack: &VariantPack<'_>) -> Result<(), ExecError> {
-        self.current.copy_from_slice(&self.template);
+        self.clear();
         self.filled.fill(false);
         for &(uid, binding) in pack.entries() {
             let Ok(at) = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid) else { continue };

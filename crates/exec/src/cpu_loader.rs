@@ -73,7 +73,7 @@ struct CpuExecutable {
     bases: Vec<*mut u8>,
 }
 
-// SAFETY: `bases` is only followed during the `execute` call that filled it.
+// SAFETY: `bases` holds no pointer between `execute` calls that succeed, and is filled anew before it is followed.
 unsafe impl Send for CpuExecutable {}
 
 impl Executable for CpuExecutable {
@@ -85,6 +85,7 @@ impl Executable for CpuExecutable {
         // bindings describe, and `Arguments` that buffers are as large and as aligned as their bindings ask for (or that the
         // caller of `VariantPack::raw` promised it). The workspace's size and alignment were checked by `BoundPlan::execute`.
         unsafe { self.executable.run(&self.bases, workspace.as_mut_ptr()) };
+        self.bases.fill(std::ptr::null_mut());
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! * [`Plan`]: a checked plan file; [`BoundPlan`]: loaded on a [`Device`] and ready.
 //! * [`VariantPack`]: what one execution is given, by tensor uid.
 //! * [`Loader`]: the executing half of a provider; [`cpu`]: the CPU provider's kernels.
-//! * [`reference`]: naive implementations in higher precision, which every provider is checked against.
+//! * [`mod@reference`]: naive implementations in higher precision, which every provider is checked against.
 
 mod arguments;
 pub mod cpu;

@@ -135,7 +135,8 @@ impl BoundPlan {
         if self.workspace_size > 0 && !(workspace.as_ptr() as usize).is_multiple_of(WORKSPACE_ALIGN) {
             return Err(ExecError::WorkspaceAlignment { expected: WORKSPACE_ALIGN as u64 });
         }
-        self.table.fill(pack)?;
-        self.executable.execute(&self.table.arguments(), workspace, stream)
+        let result = self.table.fill(pack).and_then(|()| self.executable.execute(&self.table.arguments(), workspace, stream));
+        self.table.clear();
+        result
     }
 }

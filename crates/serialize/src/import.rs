@@ -1,7 +1,7 @@
 //! A graph in any form that is known here, told apart by its bytes.
 
 use crate::json::JsonError;
-use crate::{GraphBuf, GraphError, Limits, artifact, json};
+use crate::{GraphBuf, GraphError, Limits, artifact, json, plan};
 
 /// The forms that a graph comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub fn import(bytes: &[u8], limits: &Limits) -> Result<ImportedGraph, ImportErro
     if bytes.is_empty() {
         return Err(ImportError::Empty);
     }
-    if bytes.starts_with(b"\x89HPPL\r\n\x1a") {
+    if plan::is_plan(bytes) {
         return Err(ImportError::NotAGraph("plan file"));
     }
     if bytes.get(4..8) == Some(b"HDGP") {

@@ -2,7 +2,7 @@
 
 use crate::{Exit, Global, inputs, keys, location, output};
 use anyhow::Context;
-use hipplan::plan::BindingRole;
+use hipplan::plan::{self, BindingRole};
 use hipplan::{Device, FieldRole, GraphBuf, Limits, PlanView, TensorView, VerifiedGraph, aligned, canon};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -19,11 +19,6 @@ pub(crate) struct Inspect {
     what: String,
 }
 
-/// Whether these bytes start like a plan file.
-pub(crate) fn is_plan(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\x89HPPL")
-}
-
 impl Inspect {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         if keys::may_be_key(&self.what) {
@@ -34,7 +29,7 @@ impl Inspect {
         let path = Path::new(&self.what);
         if path != Path::new("-") {
             let bytes = aligned::aligned_copy(&std::fs::read(path).with_context(|| self.what.clone())?);
-            if is_plan(&bytes) {
+            if plan::is_plan(&bytes) {
                 return show_plan(global, &PlanView::open(&bytes).with_context(|| self.what.clone())?);
             }
         }

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 mod compile;
+mod completions;
 mod import;
 mod inspect;
 mod ls;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// List the plans of the store
     Ls(ls::Ls),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
 }
 
 impl Command {
@@ -38,6 +41,7 @@ impl Command {
             Self::Inspect(command) => command.run(global),
             Self::Verify(command) => command.run(global),
             Self::Ls(command) => command.run(global),
+            Self::Completions(command) => command.run(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `hipplan verify`
 
 use crate::{Exit, Global, location, output};
-use hipplan::{Limits, PlanView, aligned};
+use hipplan::{Limits, PlanView, aligned, plan};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ fn verify_files(global: &Global, files: &[PathBuf]) -> anyhow::Result<Exit> {
 
 fn verify_file(file: &Path) -> Result<&'static str, String> {
     let bytes = aligned::aligned_copy(&std::fs::read(file).map_err(|e| e.to_string())?);
-    if super::inspect::is_plan(&bytes) || file.extension().is_some_and(|e| e == "plan") {
+    if plan::is_plan(&bytes) || file.extension().is_some_and(|e| e == "plan") {
         return PlanView::open(&bytes).and_then(|plan| plan.verify()).map(|()| "plan file").map_err(|e| e.to_string());
     }
     hipplan::import(&bytes, &Limits::DEFAULT).map(|g| g.form.name()).map_err(|e| e.to_string())

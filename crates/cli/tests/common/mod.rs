@@ -75,7 +75,7 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             let path = entry.expect("an entry").path();
             let name = path.strip_prefix(folder).expect("inside").to_path_buf();
             if path.is_dir() {
-                files.insert(name.join("/"), Vec::new());
+                files.insert(name, Vec::new());
                 stack.push(path);
             } else {
                 files.insert(name, std::fs::read(&path).expect("readable"));

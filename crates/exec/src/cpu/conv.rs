@@ -8,18 +8,20 @@
 use super::CpuError;
 use super::chain::Builder;
 use super::element::Elem;
-use super::gemm::{GatherGemm, Left, Right, Source};
+use super::gemm::{GatherGemm, Left, Machine, Right, Source};
 use super::layout::Tensor;
+use super::pack::Pack;
 use super::program::Conv;
 use super::rows::{LoopDim, Loops};
 use super::scratch::{MAX_SCRATCH, bytes_of};
-use super::simd::Kernel;
 use super::stage::{Extent, ImageStage, Stage, TableStage};
 use super::steps::{GemmStep, Images, table_length};
 
-/// Bytes of images staged at once, if more than one: about what the last-level cache of a core's share holds.
-/// Small in tests, so that small problems come in chunks.
+/// Bytes of images staged at once, if more than one and they are depth: the cut shows in the bits of the sums, so it is
+/// the same on every machine. This and the other limits are small in tests, so that small problems come in chunks.
 const CHUNK_BYTES: usize = if cfg!(test) { 4096 } else { 32 << 20 };
+/// Bytes of images staged at once for each thread, if more than one and they are rows: about a second-level cache.
+const CHUNK_BYTES_THREAD: usize = if cfg!(test) { 4096 } else { 2 << 20 };
 /// Most entries of a depth table that walks images.
 const CHUNK_DEPTH: usize = if cfg!(test) { 64 } else { 1 << 20 };
 /// Most remainder classes of a data gradient.
@@ -66,6 +68,11 @@ type Class = (usize, Vec<(usize, i64)>);
 /// The sums of a table of dimensions: every combination of their offsets, the last varying fastest.
 fn offsets(dims: &[Vec<isize>]) -> Vec<isize> {
     dims.iter().fold(vec![0], |outer, inner| outer.iter().flat_map(|&o| inner.iter().map(move |&i| o + i)).collect())
+}
+
+/// See [`CHUNK_BYTES_THREAD`].
+fn row_chunk(machine: Machine) -> usize {
+    CHUNK_BYTES_THREAD.saturating_mul(machine.threads)
 }
 
 /// `size` multiples of a stride.
@@ -140,8 +147,8 @@ impl<'a> Shape<'a> {
         self.space.iter().enumerate().map(extent).collect()
     }
 
-    /// Prepares the forward convolution; `threads` serves to balance.
-    pub(crate) fn forward<T: Kernel>(&self, builder: &Builder<'_>, threads: usize) -> Result<GemmStep, CpuError> {
+    /// Prepares the forward convolution; `machine` is what it will run on.
+    pub(crate) fn forward<T: Pack>(&self, builder: &Builder<'_>, machine: Machine) -> Result<GemmStep, CpuError> {
         let taps = self.taps();
         table_length(self.cg as u128 * taps as u128)?;
         let last = self.space.len() - 1;
@@ -157,10 +164,10 @@ impl<'a> Shape<'a> {
             }
         }
         let mut image = Image::plan::<T>(self.op, self.x, extents, phases)?;
-        // In place, windows that are not neighbours would be gathered one by one for each tap: stage those.
+        // In place, windows that are not neighbours would be gathered for each tap anew: stage those.
         let dense = self.space[last].stride == 1;
         let neighbours = dense && (self.x.strides[2 + last] == 1 || self.space[last].y == 1);
-        image.settle::<T>(neighbours || (single && dense), self.x.dims[0])?;
+        image.settle::<T>(neighbours || single, self.x.dims[0], row_chunk(machine))?;
         let mut m = vec![LoopDim { size: self.x.dims[0], axis: 0, step: 1 }];
         let mut rows = vec![(self.x.dims[0], image.image)];
         let mut depth_dims = Vec::new();
@@ -207,13 +214,13 @@ impl<'a> Shape<'a> {
         let program = builder.epilogue(&loops, self.op)?;
         let left = Left { source: image.source(), batch: vec![self.cg as isize * image.channel], rows, depth };
         let rows = image.chunk * program.positions() / self.x.dims[0];
-        let gemm = GatherGemm::new::<T>(vec![self.groups], left, right, self.kg, program, rows, threads);
+        let gemm = GatherGemm::new::<T>(vec![self.groups], left, right, self.kg, program, rows, machine);
         let images = Images::Rows { count: self.x.dims[0], chunk: image.chunk };
         Ok(GemmStep { images, once, per_chunk: image.stages(), gemms: vec![gemm], shared })
     }
 
     /// A right operand staged as packed rows of its table; the batch is the group, with `kg` or `cg` columns each.
-    fn stage_right<T: Kernel>(
+    fn stage_right<T: Pack>(
         &self,
         tensor: &Tensor,
         elem: Elem,
@@ -233,8 +240,8 @@ impl<'a> Shape<'a> {
         Right { source, batch: vec![columns as isize * ld], ld }
     }
 
-    /// Prepares the data gradient; `threads` serves to balance.
-    pub(crate) fn data_gradient<T: Kernel>(&self, builder: &Builder<'_>, threads: usize) -> Result<GemmStep, CpuError> {
+    /// Prepares the data gradient; `machine` is what it will run on.
+    pub(crate) fn data_gradient<T: Pack>(&self, builder: &Builder<'_>, machine: Machine) -> Result<GemmStep, CpuError> {
         table_length(self.kg as u128 * self.taps() as u128)?;
         // Per dimension and remainder: its positions, and its taps with the shift of the gradient they read.
         let mut classes: Vec<Vec<Class>> = Vec::new();
@@ -266,7 +273,7 @@ impl<'a> Shape<'a> {
         }
         let last = self.space.len() - 1;
         let mut image = Image::plan::<T>(self.op, self.y, extents.clone(), 1)?;
-        image.settle::<T>(self.taps() == 1 || self.y.strides[2 + last] == 1, self.y.dims[0])?;
+        image.settle::<T>(self.taps() == 1 || self.y.strides[2 + last] == 1, self.y.dims[0], row_chunk(machine))?;
         let mut shared = image.bytes::<T>();
         let mut once = Vec::new();
         let mut gemms = Vec::new();
@@ -295,19 +302,19 @@ impl<'a> Shape<'a> {
             let program = builder.epilogue(&loops, self.op)?;
             let left = Left { source: image.source(), batch: vec![self.kg as isize * image.channel], rows, depth };
             let rows = image.chunk * program.positions() / self.x.dims[0];
-            gemms.push(GatherGemm::new::<T>(vec![self.groups], left, right, self.cg, program, rows, threads));
+            gemms.push(GatherGemm::new::<T>(vec![self.groups], left, right, self.cg, program, rows, machine));
         }
         let images = Images::Rows { count: self.x.dims[0], chunk: image.chunk };
         Ok(GemmStep { images, once, per_chunk: image.stages(), gemms, shared })
     }
 
-    /// Prepares the weight gradient; `threads` serves to balance.
-    pub(crate) fn weight_gradient<T: Kernel>(&self, builder: &Builder<'_>, threads: usize) -> Result<GemmStep, CpuError> {
+    /// Prepares the weight gradient; `machine` is what it will run on.
+    pub(crate) fn weight_gradient<T: Pack>(&self, builder: &Builder<'_>, machine: Machine) -> Result<GemmStep, CpuError> {
         let n = self.x.dims[0];
         let positions: usize = self.y.dims[2..].iter().product();
         table_length(positions as u128)?;
         let mut image = Image::plan::<T>(self.op, self.x, self.window_extents(), 1)?;
-        image.settle::<T>(true, n)?;
+        image.settle::<T>(true, n, CHUNK_BYTES)?;
         let mut chunk = (CHUNK_DEPTH / positions).clamp(1, n);
         if image.stage.is_some() {
             chunk = chunk.min(image.chunk);
@@ -348,7 +355,7 @@ impl<'a> Shape<'a> {
         let program = builder.epilogue(&loops, self.op)?;
         let left = Left { source: image.source(), batch: vec![self.cg as isize * image.channel], rows, depth };
         let rows = program.positions();
-        let mut gemm = GatherGemm::new::<T>(vec![self.groups], left, right, self.kg, program, rows, threads);
+        let mut gemm = GatherGemm::new::<T>(vec![self.groups], left, right, self.kg, program, rows, machine);
         if chunk < n {
             shared = shared.saturating_add(gemm.keep_tiles::<T>(shared));
         }
@@ -377,7 +384,7 @@ struct Image {
 }
 
 impl Image {
-    fn plan<T: Kernel>(op: &'static str, tensor: &Tensor, extents: Vec<Extent>, phases: usize) -> Result<Self, CpuError> {
+    fn plan<T: Pack>(op: &'static str, tensor: &Tensor, extents: Vec<Extent>, phases: usize) -> Result<Self, CpuError> {
         let elem = tensor.elem(op)?;
         let inside = extents.iter().all(|e| e.origin >= 0 && (e.size - 1) * e.step + (e.origin as usize) < e.source);
         let base = extents.iter().map(|e| if inside { e.origin as isize * e.stride } else { 0 }).sum();
@@ -406,8 +413,9 @@ impl Image {
         })
     }
 
-    /// Decides whether the images are read in place: if they can be and that is `wanted`.
-    fn settle<T: Kernel>(&mut self, wanted: bool, images: usize) -> Result<(), CpuError> {
+    /// Decides whether the images are read in place: if they can be and that is `wanted`. If not, about `chunk_bytes` of
+    /// them are staged at once.
+    fn settle<T: Pack>(&mut self, wanted: bool, images: usize, chunk_bytes: usize) -> Result<(), CpuError> {
         if self.in_place && wanted {
             self.stage = None;
             return Ok(());
@@ -421,7 +429,7 @@ impl Image {
             self.base = 0;
             self.image = elements as isize;
             self.channel = stage.plane() as isize;
-            self.chunk = (CHUNK_BYTES / size_of::<T>() / elements.max(1)).clamp(1, images);
+            self.chunk = (chunk_bytes / size_of::<T>() / elements.max(1)).clamp(1, images);
         }
         Ok(())
     }
@@ -455,7 +463,7 @@ impl Image {
     }
 
     /// Bytes of scratch, which start at offset 0.
-    fn bytes<T: Kernel>(&self) -> u64 {
+    fn bytes<T: Pack>(&self) -> u64 {
         self.stage.as_ref().map_or(0, |stage| bytes_of::<T>((stage.image() as u64).saturating_mul(self.chunk as u64)))
     }
 

@@ -2,13 +2,13 @@
 
 use super::chain::Builder;
 use super::conv::Shape;
-use super::gemm::Context;
+use super::gemm::{Context, Machine};
+use super::kernel::Isa;
 use super::layout::{Tensor, Tensors};
 use super::matmul::{self, wide_product};
 use super::pool::ThreadPool;
 use super::program::{Conv, CpuProgram, Place, Step, StepOp};
 use super::scratch::Scratch;
-use super::simd::Isa;
 use super::steps::Prepared;
 use super::{CpuError, scratch};
 use std::sync::Arc;
@@ -56,10 +56,17 @@ impl Executable {
     /// # Errors
     /// As [`Executable::prepare`].
     pub fn prepare_on(program: &CpuProgram, pool: Arc<ThreadPool>) -> Result<Self, CpuError> {
+        Self::prepare_for(program, pool, Isa::detect())
+    }
+
+    /// Prepares for an instruction set that this machine has.
+    pub(crate) fn prepare_for(program: &CpuProgram, pool: Arc<ThreadPool>, isa: Isa) -> Result<Self, CpuError> {
+        debug_assert!(Isa::all().contains(&isa));
         let tensors = Tensors::check(program)?;
+        let machine = Machine { isa, threads: pool.threads() };
         let mut steps = Vec::with_capacity(program.steps.len());
         for (index, step) in program.steps.iter().enumerate() {
-            steps.push(prepare_step(&tensors, index, step, pool.threads())?);
+            steps.push(prepare_step(&tensors, index, step, machine)?);
         }
         let shared = Scratch::new(steps.iter().map(Prepared::shared_bytes).max().unwrap_or(0))?;
         let stride = scratch::aligned(steps.iter().map(Prepared::private_bytes).max().unwrap_or(0));
@@ -73,7 +80,7 @@ impl Executable {
             private,
             private_stride: stride as usize,
             pool,
-            isa: Isa::detect(),
+            isa,
         })
     }
 
@@ -133,20 +140,20 @@ impl Executable {
 }
 
 /// Checks and prepares one step.
-fn prepare_step(tensors: &Tensors, index: usize, step: &Step, threads: usize) -> Result<Prepared, CpuError> {
+fn prepare_step(tensors: &Tensors, index: usize, step: &Step, machine: Machine) -> Result<Prepared, CpuError> {
     match &step.op {
-        StepOp::ConvFwd(conv) => convolution(tensors, index, step, conv, "convolution forward", threads),
-        StepOp::ConvDgrad(conv) => convolution(tensors, index, step, conv, "convolution data gradient", threads),
-        StepOp::ConvWgrad(conv) => convolution(tensors, index, step, conv, "convolution weight gradient", threads),
+        StepOp::ConvFwd(conv) => convolution(tensors, index, step, conv, "convolution forward", machine),
+        StepOp::ConvDgrad(conv) => convolution(tensors, index, step, conv, "convolution data gradient", machine),
+        StepOp::ConvWgrad(conv) => convolution(tensors, index, step, conv, "convolution weight gradient", machine),
         StepOp::Matmul { a, b, compute } => {
             let op = "matmul";
             let (a, b) = (tensors.input(index, op, *a)?, tensors.input(index, op, *b)?);
             let builder = Builder::new(tensors, index, step, op)?;
             matmul::check(builder.out, a, b)?;
             if product_is_wide(&builder, op, a, b, *compute)? {
-                Ok(Prepared::Gemm64(matmul::prepare::<f64>(&builder, a, b, threads)?))
+                Ok(Prepared::Gemm64(matmul::prepare::<f64>(&builder, a, b, machine)?))
             } else {
-                Ok(Prepared::Gemm32(matmul::prepare::<f32>(&builder, a, b, threads)?))
+                Ok(Prepared::Gemm32(matmul::prepare::<f32>(&builder, a, b, machine)?))
             }
         }
         StepOp::BatchnormInference { x, mean, inv_variance, scale, bias } => {
@@ -168,7 +175,14 @@ fn product_is_wide(builder: &Builder<'_>, op: &'static str, a: &Tensor, b: &Tens
     wide_product(op, a, b, (builder.carried(op)?, own), compute)
 }
 
-fn convolution(tensors: &Tensors, index: usize, step: &Step, conv: &Conv, op: &'static str, threads: usize) -> Result<Prepared, CpuError> {
+fn convolution(
+    tensors: &Tensors,
+    index: usize,
+    step: &Step,
+    conv: &Conv,
+    op: &'static str,
+    machine: Machine,
+) -> Result<Prepared, CpuError> {
     let (a, b) = (tensors.input(index, op, conv.a)?, tensors.input(index, op, conv.b)?);
     let builder = Builder::new(tensors, index, step, op)?;
     let wide = product_is_wide(&builder, op, a, b, conv.compute)?;
@@ -181,15 +195,15 @@ fn convolution(tensors: &Tensors, index: usize, step: &Step, conv: &Conv, op: &'
     let gemm = match &step.op {
         StepOp::ConvDgrad(_) => {
             let shape = Shape::check(op, conv, builder.out, b, a)?;
-            if wide { shape.data_gradient::<f64>(&builder, threads) } else { shape.data_gradient::<f32>(&builder, threads) }
+            if wide { shape.data_gradient::<f64>(&builder, machine) } else { shape.data_gradient::<f32>(&builder, machine) }
         }
         StepOp::ConvWgrad(_) => {
             let shape = Shape::check(op, conv, a, builder.out, b)?;
-            if wide { shape.weight_gradient::<f64>(&builder, threads) } else { shape.weight_gradient::<f32>(&builder, threads) }
+            if wide { shape.weight_gradient::<f64>(&builder, machine) } else { shape.weight_gradient::<f32>(&builder, machine) }
         }
         _ => {
             let shape = Shape::check(op, conv, a, b, builder.out)?;
-            if wide { shape.forward::<f64>(&builder, threads) } else { shape.forward::<f32>(&builder, threads) }
+            if wide { shape.forward::<f64>(&builder, machine) } else { shape.forward::<f32>(&builder, machine) }
         }
     }?;
     Ok(if wide { Prepared::Gemm64(gemm) } else { Prepared::Gemm32(gemm) })

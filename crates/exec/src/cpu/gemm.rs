@@ -8,21 +8,27 @@
 //! summed in the order of the depth table, cut at multiples of `KC` only: neither the tile shape nor the number of
 //! threads changes a bit of the result.
 
+use super::kernel::{Isa, Microkernels, Panel};
+use super::pack::{Pack, Segment};
 use super::pool::ThreadPool;
 use super::rows::{MAX_LOOPS, RowProgram, split};
 use super::scratch::bytes_of;
-use super::simd::{Isa, Kernel, Panel, Segment};
 
-/// Columns taken through all panels of a block before the next ones: their depth block stays in the second-level cache.
-const NB: usize = 96;
+/// Columns taken through all panels of a block before the next ones: a depth block of them (24 KiB) stays in the
+/// first-level cache, the panels in the second-level one. A multiple of the columns of every microkernel.
+const NB: usize = 12;
 /// Most columns of a tile.
 const NC: usize = 2064;
 /// Most rows of a tile.
-const MC: usize = 256;
+const MC: usize = 512;
+/// Most elements of a packed block: a quarter of a second-level cache.
+const PACKED: usize = 128 * 1024;
+/// A run of rows is long if it has at least so many panels: at three, the short panel at its end cost more than it saved.
+const LONG: usize = 8;
+/// Least rows of a panel of any instruction set.
+const MR_LEAST: usize = 2;
 /// Most elements of a tile kept in scratch: half of a second-level cache.
 const TILE: usize = 256 * 1024;
-/// Below this many columns a product does not repay packing.
-const FEW: usize = 3;
 
 /// Where an operand's elements lie.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +125,15 @@ pub(crate) struct Part {
     pub(crate) finish: bool,
 }
 
+/// What a product is planned for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    /// The kernels.
+    pub(crate) isa: Isa,
+    /// The number of threads: it decides how work is cut, and no result.
+    pub(crate) threads: usize,
+}
+
 /// A prepared product.
 #[derive(Debug)]
 pub(crate) struct GatherGemm {
@@ -127,6 +142,9 @@ pub(crate) struct GatherGemm {
     right: Right,
     n: usize,
     program: RowProgram,
+    isa: Isa,
+    /// Tiles do not cross multiples of this number of rows.
+    run: Option<usize>,
     /// Rows and columns of a tile.
     mc: usize,
     nc: usize,
@@ -144,20 +162,25 @@ struct Private {
 }
 
 impl GatherGemm {
-    /// Plans the tiles. `rows` is the largest number of row positions of a part, `threads` only serves to balance.
-    pub(crate) fn new<T: Kernel>(
+    /// Plans the tiles. `rows` is the largest number of row positions of a part, the machine's threads only serve to balance.
+    pub(crate) fn new<T: Pack>(
         batch: Vec<usize>,
         mut left: Left,
         right: Right,
         n: usize,
         program: RowProgram,
         rows: usize,
-        threads: usize,
+        machine: Machine,
     ) -> Self {
         collapse(&mut left.rows);
         let groups: usize = batch.iter().product();
-        let (mc, nc) = tile_shape::<T>(rows, n, left.depth.len(), groups, threads);
-        Self { batch, left, right, n, program, mc, nc, tiles: None }
+        let kernels = T::microkernels(machine.isa);
+        // Tiles that end where the result's runs of neighbours end are written in place; worth it where runs are long.
+        let run = program.run_length::<T>().filter(|&run| run >= LONG * kernels.mr() && run < rows && rows.is_multiple_of(run));
+        let (cut, cuts) = run.map_or((rows, 1), |run| (run, rows / run));
+        let (mc, nc) =
+            tile_shape((kernels.mr(), kernels.nr(), T::KC), cut, n, left.depth.len(), groups.saturating_mul(cuts), machine.threads);
+        Self { batch, left, right, n, program, isa: machine.isa, run, mc, nc, tiles: None }
     }
 
     /// Number of row positions of the whole product.
@@ -171,17 +194,18 @@ impl GatherGemm {
     }
 
     /// Keeps the tiles in shared scratch at `offset`, so that the depth can come in parts; gives the bytes that takes.
-    pub(crate) fn keep_tiles<T: Kernel>(&mut self, offset: u64) -> u64 {
+    pub(crate) fn keep_tiles<T: Pack>(&mut self, offset: u64) -> u64 {
         self.tiles = Some(offset);
+        self.run = None;
         let tasks = self.batch.iter().product::<usize>() * self.rows().div_ceil(self.mc) * self.n.div_ceil(self.nc);
         bytes_of::<T>((tasks as u64).saturating_mul(self.tile_elements::<T>() as u64))
     }
 
-    fn tile_elements<T: Kernel>(&self) -> usize {
+    fn tile_elements<T: Pack>(&self) -> usize {
         self.mc * self.nc + T::LANES
     }
 
-    fn private<T: Kernel>(&self) -> Private {
+    fn private<T: Pack>(&self) -> Private {
         let kc = T::KC.min(self.left.depth.len());
         let pack = 0;
         let tile = pack + bytes_of::<T>((self.mc * kc + T::LANES) as u64);
@@ -192,7 +216,7 @@ impl GatherGemm {
     }
 
     /// Bytes of private scratch per worker.
-    pub(crate) fn private_bytes<T: Kernel>(&self) -> u64 {
+    pub(crate) fn private_bytes<T: Pack>(&self) -> u64 {
         self.private::<T>().end
     }
 
@@ -201,18 +225,21 @@ impl GatherGemm {
     /// # Safety
     /// The context's bases cover the spans of the tensors; its scratch has the bytes that preparing asked for; the
     /// sources hold what the stages put there; nobody else touches outputs and scratch meanwhile.
-    pub(crate) unsafe fn run<T: Kernel>(&self, context: &Context<'_>, part: &Part) {
+    pub(crate) unsafe fn run<T: Pack>(&self, context: &Context<'_>, part: &Part) {
         let groups: usize = self.batch.iter().product();
-        let row_blocks = part.rows.div_ceil(self.mc);
+        let run = self.run.filter(|&run| part.rows.is_multiple_of(run)).unwrap_or(part.rows);
+        let run_blocks = run.div_ceil(self.mc);
+        let row_blocks = part.rows / run * run_blocks;
         let column_blocks = self.n.div_ceil(self.nc);
         context.pool.parallel_for(groups * row_blocks * column_blocks, &|worker, task| {
             let (m, rest) = (task % row_blocks, task / row_blocks);
             let (n, g) = (rest % column_blocks, rest / column_blocks);
+            let (from, within) = (m / run_blocks * run, m % run_blocks * self.mc);
             let at = Tile {
                 task,
                 g,
-                m0: m * self.mc,
-                rows: self.mc.min(part.rows - m * self.mc),
+                m0: from + within,
+                rows: self.mc.min(run - within),
                 n0: n * self.nc,
                 columns: self.nc.min(self.n - n * self.nc),
             };
@@ -226,8 +253,10 @@ impl GatherGemm {
     ///
     /// # Safety
     /// As [`GatherGemm::run`]; nobody else computes this tile or uses the worker's private scratch.
-    unsafe fn tile<T: Kernel>(&self, context: &Context<'_>, part: &Part, at: &Tile, worker: usize) {
+    unsafe fn tile<T: Pack>(&self, context: &Context<'_>, part: &Part, at: &Tile, worker: usize) {
         let layout = self.private::<T>();
+        let kernels = T::microkernels(self.isa);
+        let mr = kernels.mr();
         let mut batch = [0; MAX_LOOPS];
         if !self.batch.is_empty() {
             split(at.g, &self.batch, &mut batch);
@@ -239,15 +268,13 @@ impl GatherGemm {
         unsafe {
             let private = context.private(worker);
             let pack = private.add(layout.pack as usize).cast::<T>();
-            // Columns a multiple of a page apart share cache sets: going through such a result once per depth block
-            // costs more than a tile of one's own (at 1024 cubed 0.77 against 1.09 of the gemm crate's speed, in single runs on a busy machine).
-            let aliasing = (self.program.column_distance().unsigned_abs() * size_of::<T>()).is_multiple_of(4096);
-            let (tile, ldc) = match (self.tiles, self.program.destination::<T>(context.bases(), at.g, part.shift + at.m0, at.n0)) {
+            let rows = part.shift + at.m0..part.shift + at.m0 + at.rows;
+            let (tile, ldc) = match (self.tiles, self.program.destination::<T>(context.bases(), at.g, rows, at.n0)) {
                 (Some(offset), _) => {
                     let kept = context.shared.add(offset as usize).cast::<T>();
                     (kept.add(at.task * self.tile_elements::<T>()), self.mc)
                 }
-                (None, Some(place)) if part.depth > 0 && !(aliasing && part.depth > T::KC) => place,
+                (None, Some(place)) if part.depth > 0 => place,
                 _ => (private.add(layout.tile as usize).cast::<T>(), self.mc),
             };
             let in_place = tile != private.add(layout.tile as usize).cast::<T>() && self.tiles.is_none();
@@ -257,34 +284,27 @@ impl GatherGemm {
             let right = context.address::<T>(self.right.source);
             let right = right.offset(dot(&self.right.batch) + at.n0 as isize * self.right.ld);
             let depth = &self.left.depth[..part.depth];
-            let contiguous = self.left.rows.last().is_none_or(|&(size, stride)| stride == 1 || size == 1);
-            let few = contiguous && at.columns < FEW && !part.resume && self.tiles.is_none();
+            // Rows that are neighbours, or every other element: these the packing takes by the vector.
+            let step = match self.left.rows.last() {
+                Some(&(size, step)) if size > 1 => step,
+                _ => 1,
+            };
             if depth.is_empty() {
                 std::slice::from_raw_parts_mut(tile, self.mc * at.columns).fill(T::ZERO);
-            } else if contiguous {
-                let mut ends = [0; MC / 16 + 1];
-                segment_rows::<T>(&self.left.rows, at.m0, at.rows, segments, &mut ends);
+            } else if step == 1 || step == 2 {
+                let mut ends = [0; MC / MR_LEAST];
+                segment_rows(&self.left.rows, at.m0, at.rows, (mr, T::LANES), segments, &mut ends);
                 let of_panel = |panel: usize| &segments[if panel == 0 { 0 } else { ends[panel - 1] }..ends[panel]];
-                if few {
-                    for j in 0..at.columns {
-                        let right = right.offset(j as isize * self.right.ld);
-                        for panel in 0..at.rows.div_ceil(T::MR) {
-                            let column = tile.add(j * ldc + panel * T::MR);
-                            T::column(context.isa, column, of_panel(panel), base, depth, right);
-                        }
-                    }
-                } else {
-                    self.blocks(context.isa, (tile, ldc), pack, depth, right, at, part.resume, |panel, dst, deep| {
-                        T::pack(context.isa, dst, of_panel(panel), base, deep);
-                    });
-                }
+                self.blocks(kernels, (tile, ldc), pack, depth, right, at, part.resume, |panel, dst, deep| {
+                    T::pack(self.isa, mr, step, dst, of_panel(panel), base, deep);
+                });
             } else {
                 row_offsets(&self.left.rows, at.m0, &mut offsets[..at.rows]);
-                self.blocks(context.isa, (tile, ldc), pack, depth, right, at, part.resume, |panel, dst, deep| {
-                    let rows = &offsets[panel * T::MR..at.rows.min((panel + 1) * T::MR)];
+                self.blocks(kernels, (tile, ldc), pack, depth, right, at, part.resume, |panel, dst, deep| {
+                    let rows = &offsets[panel * mr..at.rows.min((panel + 1) * mr)];
                     for (d, &deep) in deep.iter().enumerate() {
                         for (i, &row) in rows.iter().enumerate() {
-                            dst.add(d * T::MR + i).write(base.offset(row + deep).read());
+                            dst.add(d * mr + i).write(base.offset(row + deep).read());
                         }
                     }
                 });
@@ -303,9 +323,9 @@ impl GatherGemm {
     /// The tile and `dst` have room for whole panels, the right operand covers the columns and the depth.
     #[expect(clippy::too_many_arguments, reason = "one call site per kind of packing, all of them addresses of one tile")]
     #[inline(always)]
-    unsafe fn blocks<T: Kernel>(
+    unsafe fn blocks<T: Pack>(
         &self,
-        isa: Isa,
+        kernels: &Microkernels<T>,
         (tile, ldc): (*mut T, usize),
         pack: *mut T,
         depth: &[isize],
@@ -314,29 +334,31 @@ impl GatherGemm {
         resume: bool,
         pack_panel: impl Fn(usize, *mut T, &[isize]),
     ) {
-        let panels = at.rows.div_ceil(T::MR);
+        let (mr, nr) = (kernels.mr(), kernels.nr());
+        let panels = at.rows.div_ceil(mr);
         for (block, deep) in depth.chunks(T::KC).enumerate() {
-            let panel_at = |panel: usize| pack.wrapping_add(panel * T::MR * deep.len());
+            let panel_at = |panel: usize| pack.wrapping_add(panel * mr * deep.len());
             (0..panels).for_each(|panel| pack_panel(panel, panel_at(panel), deep));
-            for j in (0..at.columns).step_by(NB) {
+            for first in (0..at.columns).step_by(NB) {
                 for panel in 0..panels {
-                    // SAFETY: the panel was packed above; columns and depth lie within the right operand, whose depth
-                    // is contiguous; the panel's rows lie within the tile.
-                    unsafe {
-                        T::product(
-                            isa,
-                            &Panel {
+                    for j in (first..at.columns.min(first + NB)).step_by(nr) {
+                        // SAFETY: the panel was packed above; columns and depth lie within the right operand, whose
+                        // depth is contiguous; the panel's rows and the columns lie within the tile, which an earlier
+                        // block or part has written unless this is the first; whoever chose `isa` found the machine
+                        // to have its features.
+                        unsafe {
+                            kernels.product(&Panel {
                                 a: panel_at(panel),
                                 b: right.offset(j as isize * self.right.ld).add(block * T::KC),
                                 ldb: self.right.ld,
-                                c: tile.add(j * ldc + panel * T::MR),
+                                c: tile.add(j * ldc + panel * mr),
                                 ldc,
-                                rows: (at.rows - panel * T::MR).min(T::MR),
-                                n: NB.min(at.columns - j),
+                                rows: (at.rows - panel * mr).min(mr),
+                                columns: nr.min(at.columns - j),
                                 k: deep.len(),
                                 first: block == 0 && !resume,
-                            },
-                        );
+                            });
+                        }
                     }
                 }
             }
@@ -384,20 +406,20 @@ fn locate(dims: &[(usize, isize)], mut position: usize) -> (isize, usize, isize)
     (offset, size - inner, stride)
 }
 
-/// Cuts rows into segments of neighbours; `ends[p]` is the number of segments up to and including panel `p`.
-fn segment_rows<T: Kernel>(dims: &[(usize, isize)], first: usize, rows: usize, out: &mut [Segment], ends: &mut [usize]) {
+/// Cuts rows into segments of neighbours, for panels of `mr` rows and segments of at most `lanes`; `ends[p]` is the number of segments up to and including panel `p`.
+fn segment_rows(dims: &[(usize, isize)], first: usize, rows: usize, (mr, lanes): (usize, usize), out: &mut [Segment], ends: &mut [usize]) {
     let (mut row, mut count) = (0, 0);
     while row < rows {
-        let (mut offset, run, _) = locate(dims, first + row);
+        let (mut offset, run, step) = locate(dims, first + row);
         let end = rows.min(row.saturating_add(run));
         while row < end {
-            let within = row % T::MR;
-            let len = (end - row).min(T::LANES).min(T::MR - within);
+            let within = row % mr;
+            let len = (end - row).min(lanes).min(mr - within);
             out[count] = Segment { row: within as u32, len: len as u32, offset };
             count += 1;
-            ends[row / T::MR] = count;
+            ends[row / mr] = count;
             row += len;
-            offset += len as isize;
+            offset += len as isize * step;
         }
     }
 }
@@ -416,16 +438,17 @@ fn row_offsets(dims: &[(usize, isize)], first: usize, out: &mut [isize]) {
 }
 
 /// Rows and columns of a tile: the pair whose slowest thread is estimated to be done first.
-fn tile_shape<T: Kernel>(rows: usize, n: usize, k: usize, groups: usize, threads: usize) -> (usize, usize) {
-    let mut best = (f64::INFINITY, T::MR, n.min(NC));
+fn tile_shape((mr, nr, kc): (usize, usize, usize), rows: usize, n: usize, k: usize, groups: usize, threads: usize) -> (usize, usize) {
+    let mut best = (f64::INFINITY, mr, n.min(NC));
     for column_blocks in n.div_ceil(NC)..=n.div_ceil(NC) + 7 {
-        let nc = n.div_ceil(column_blocks).next_multiple_of(12).min(NC).min(n);
-        let row_limit = MC.min(rows.next_multiple_of(T::MR)).min((TILE / nc / T::MR).max(1) * T::MR);
+        let nc = n.div_ceil(column_blocks).next_multiple_of(nr).min(NC).min(n);
+        let most = (TILE / nc).min(PACKED / k.clamp(1, kc)).min(MC) / mr;
+        let row_limit = (most.max(1) * mr).min(rows.next_multiple_of(mr));
         let mut mc = row_limit;
-        while mc >= T::MR {
+        while mc >= mr {
             let tasks = (rows.div_ceil(mc) * n.div_ceil(nc)).saturating_mul(groups) as f64;
             // In multiply-adds per lane: the product, packing (about 6 lanes' worth an element) and a fixed share.
-            let padded = mc.min(rows.next_multiple_of(T::MR)) as f64;
+            let padded = mc.min(rows.next_multiple_of(mr)) as f64;
             let cost = padded * k as f64 * (nc as f64 + 6.0) + padded * nc as f64 * 8.0 + 60_000.0;
             // Right operand blocks are re-read by every row block.
             let reread = k as f64 * nc as f64 * 4.0;
@@ -434,7 +457,7 @@ fn tile_shape<T: Kernel>(rows: usize, n: usize, k: usize, groups: usize, threads
             if total < best.0 {
                 best = (total, mc, nc);
             }
-            mc -= T::MR;
+            mc -= mr;
         }
     }
     (best.1, best.2)
@@ -442,6 +465,7 @@ fn tile_shape<T: Kernel>(rows: usize, n: usize, k: usize, groups: usize, threads
 
 #[cfg(test)]
 mod tests {
+    use super::super::kernel::Kernel;
     use super::*;
 
     #[test]
@@ -454,7 +478,7 @@ mod tests {
             assert!(offsets.iter().enumerate().all(|(i, &o)| o == want(first + i)));
             let mut segments = [Segment::default(); 64];
             let mut ends = [0; 17];
-            segment_rows::<f32>(&dims, first, 60 - first, &mut segments, &mut ends);
+            segment_rows(&dims, first, 60 - first, (32, 16), &mut segments, &mut ends);
             let (mut row, mut panel) = (0, 0);
             for (i, s) in segments[..ends[(59 - first) / 32]].iter().enumerate() {
                 if i == ends[panel] {
@@ -479,12 +503,23 @@ mod tests {
     }
 
     #[test]
+    fn the_limits_suit_every_isa() {
+        for &isa in Isa::all() {
+            let (narrow, wide) = (f32::microkernels(isa), f64::microkernels(isa));
+            assert!(narrow.mr().min(wide.mr()) >= MR_LEAST && narrow.mr().max(wide.mr()) <= MC);
+            assert!(NB.is_multiple_of(narrow.nr()) && NB.is_multiple_of(wide.nr()));
+        }
+    }
+
+    #[test]
     fn tiles_stay_within_their_limits() {
         for rows in [1, 33, 49, 784, 100_000] {
             for n in [1, 2, 3, 64, 100, 505, 2048] {
                 for threads in [1, 2, 64] {
-                    let (mc, nc) = tile_shape::<f32>(rows, n, 576, 1, threads);
-                    assert!(mc % 32 == 0 && (32..=MC).contains(&mc) && nc >= 1 && nc <= NC.min(n));
+                    for (mr, nr, kc) in [(64, 6, 512), (16, 6, 256), (2, 4, 512)] {
+                        let (mc, nc) = tile_shape((mr, nr, kc), rows, n, 576, 1, threads);
+                        assert!(mc % mr == 0 && (mr..=MC).contains(&mc) && nc >= 1 && nc <= NC.min(n));
+                    }
                 }
             }
         }

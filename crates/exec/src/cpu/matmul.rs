@@ -3,11 +3,11 @@
 use super::CpuError;
 use super::chain::{Builder, wide_compute};
 use super::element::Elem;
-use super::gemm::{GatherGemm, Left, Right, Source};
+use super::gemm::{GatherGemm, Left, Machine, Right, Source};
 use super::layout::Tensor;
+use super::pack::Pack;
 use super::rows::{LoopDim, Loops};
 use super::scratch::bytes_of;
-use super::simd::Kernel;
 use super::stage::{Stage, TableStage};
 use super::steps::{GemmStep, Images, table_length};
 
@@ -54,8 +54,8 @@ impl Side<'_> {
     }
 }
 
-/// Prepares a matmul; `threads` serves to balance.
-pub(crate) fn prepare<T: Kernel>(builder: &Builder<'_>, a: &Tensor, b: &Tensor, threads: usize) -> Result<GemmStep, CpuError> {
+/// Prepares a matmul; `machine` is what it will run on.
+pub(crate) fn prepare<T: Pack>(builder: &Builder<'_>, a: &Tensor, b: &Tensor, machine: Machine) -> Result<GemmStep, CpuError> {
     let out = builder.out;
     let rank = out.dims.len();
     let (m, n, k) = (out.dims[rank - 2], out.dims[rank - 1], a.dims[a.dims.len() - 1]);
@@ -133,7 +133,7 @@ pub(crate) fn prepare<T: Kernel>(builder: &Builder<'_>, a: &Tensor, b: &Tensor, 
         Right { source, batch, ld: k as isize }
     };
     let sizes = batch_axes.iter().map(|&axis| out.dims[axis]).collect();
-    let gemm = GatherGemm::new::<T>(sizes, left, right, columns.size, program, rows.size, threads);
+    let gemm = GatherGemm::new::<T>(sizes, left, right, columns.size, program, rows.size, machine);
     Ok(GemmStep { images: Images::None, once, per_chunk: Vec::new(), gemms: vec![gemm], shared })
 }
 

@@ -10,14 +10,15 @@ mod element;
 mod error;
 mod executable;
 mod gemm;
+mod kernel;
 mod layout;
 mod matmul;
+mod pack;
 mod pointwise;
 pub mod pool;
 pub mod program;
 mod rows;
 mod scratch;
-mod simd;
 mod stage;
 mod steps;
 #[cfg(test)]

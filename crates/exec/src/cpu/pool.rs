@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::cell::UnsafeCell;
+use std::num::IntErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -63,13 +64,14 @@ impl std::fmt::Debug for ThreadPool {
 }
 
 impl ThreadPool {
-    /// The process-wide pool: as many threads as `HIPPLAN_CPU_THREADS` says (1 to 256), else as the machine offers.
+    /// The process-wide pool: as many threads as `HIPPLAN_CPU_THREADS` says (a larger number than 256 is 256), or if it
+    /// says nothing, 0 or no number: as the machine offers, at most 256.
     pub fn global() -> &'static Arc<Self> {
         static GLOBAL: OnceLock<Arc<ThreadPool>> = OnceLock::new();
         GLOBAL.get_or_init(|| {
-            let wanted = std::env::var("HIPPLAN_CPU_THREADS").ok().and_then(|text| text.trim().parse::<usize>().ok());
+            let wanted = std::env::var("HIPPLAN_CPU_THREADS").ok().and_then(|text| wanted_threads(&text));
             let offered = || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-            Arc::new(Self::new(wanted.filter(|&n| n >= 1).unwrap_or_else(offered)))
+            Arc::new(Self::new(wanted.unwrap_or_else(offered)))
         })
     }
 
@@ -147,6 +149,15 @@ impl ThreadPool {
             Err(payload) => resume_unwind(payload),
             Ok(()) => assert!(!panicked, "a task panicked on another worker"),
         }
+    }
+}
+
+/// The number of threads that a text asks for: none if it is 0 or no number, the most there are if it is beyond any count.
+fn wanted_threads(text: &str) -> Option<usize> {
+    match text.trim().parse::<usize>() {
+        Ok(0) => None,
+        Ok(threads) => Some(threads.min(MAX_THREADS)),
+        Err(error) => (*error.kind() == IntErrorKind::PosOverflow).then_some(MAX_THREADS),
     }
 }
 
@@ -265,6 +276,18 @@ mod tests {
                 });
                 assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
             }
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_is_read_with_care() {
+        for (text, wanted) in
+            [("1", Some(1)), (" 3\n", Some(3)), ("256", Some(256)), ("257", Some(256)), ("99999999999999999999999", Some(256))]
+        {
+            assert_eq!(wanted_threads(text), wanted);
+        }
+        for text in ["", "0", "-1", "two", "1.5", "0x2", "4 4"] {
+            assert_eq!(wanted_threads(text), None);
         }
     }
 

@@ -196,31 +196,37 @@ impl RowProgram {
         }
     }
 
-    /// Elements from one column of the output to the next.
-    pub(crate) fn column_distance(&self) -> isize {
-        self.out.n
-    }
-
     /// Number of row positions.
     pub(crate) fn positions(&self) -> usize {
         self.m.iter().product()
     }
 
-    /// Where a product may write position `m`, column `n` of batch `g` by itself, and the distance of columns there: if
-    /// there is nothing to do but to store, in the product's own type, rows that are neighbours.
+    /// The rows that a product may write by itself at a time, from a multiple of that number on: if there is nothing to do
+    /// but to store, in the product's own type, rows that are neighbours.
+    pub(crate) fn run_length<T: Real>(&self) -> Option<usize> {
+        let size = self.m.last().copied().unwrap_or(1);
+        let neighbours = self.out.inner() == 1 || size == 1;
+        (self.ops.is_empty() && self.out.elem == T::ELEM && neighbours).then_some(size)
+    }
+
+    /// Where a product may write rows from position `m` on, at column `n` of batch `g`, and the distance of columns there.
     ///
     /// # Safety
-    /// As [`RowProgram::run`] for that element.
-    pub(crate) unsafe fn destination<T: Real>(&self, bases: &[*mut u8], g: usize, m: usize, n: usize) -> Option<(*mut T, usize)> {
-        let neighbours = self.m.len() == 1 && (self.out.inner() == 1 || self.m[0] == 1);
-        if !self.ops.is_empty() || self.out.elem != T::ELEM || !neighbours {
+    /// As [`RowProgram::run`] for those elements.
+    pub(crate) unsafe fn destination<T: Real>(&self, bases: &[*mut u8], g: usize, m: Range<usize>, n: usize) -> Option<(*mut T, usize)> {
+        let length = self.run_length::<T>()?;
+        if m.start % length + m.len() > length {
             return None;
         }
         let mut batch = [0; MAX_LOOPS];
         if !self.batch.is_empty() {
             split(g, &self.batch, &mut batch);
         }
-        let offset = self.out.offset(&batch, n, &[m]);
+        let mut index = [0; MAX_LOOPS];
+        if !self.m.is_empty() {
+            split(m.start, &self.m, &mut index);
+        }
+        let offset = self.out.offset(&batch, n, &index);
         // SAFETY: the element lies within the loops, so within the output's span.
         Some((unsafe { bases[self.out.ordinal].cast::<T>().offset(offset) }, self.out.n as usize))
     }

@@ -2,8 +2,9 @@
 
 use super::element::{Elem, Real};
 use super::gemm::Context;
+use super::kernel::Isa;
+use super::pack::deinterleave;
 use super::rows::{MAX_LOOPS, split};
-use super::simd::{Isa, deinterleave};
 
 /// One spatial dimension of a staged image.
 #[derive(Clone, Copy, Debug)]

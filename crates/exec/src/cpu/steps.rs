@@ -2,9 +2,9 @@
 
 use super::CpuError;
 use super::gemm::{Context, GatherGemm, Part};
+use super::pack::Pack;
 use super::rows::RowProgram;
 use super::scratch::{MAX_SCRATCH, bytes_of};
-use super::simd::Kernel;
 use super::stage::Stage;
 
 /// Row positions of one task of a row program.
@@ -36,7 +36,7 @@ pub(crate) struct GemmStep {
 
 impl GemmStep {
     /// Bytes of private scratch per worker.
-    pub(crate) fn private_bytes<T: Kernel>(&self) -> u64 {
+    pub(crate) fn private_bytes<T: Pack>(&self) -> u64 {
         self.gemms.iter().map(GatherGemm::private_bytes::<T>).max().unwrap_or(0)
     }
 
@@ -45,7 +45,7 @@ impl GemmStep {
     /// # Safety
     /// The context's bases cover the spans of the step's tensors, its scratch has the bytes asked for, and nobody else
     /// writes what the step reads or touches what it writes.
-    pub(crate) unsafe fn run<T: Kernel>(&self, context: &Context<'_>) {
+    pub(crate) unsafe fn run<T: Pack>(&self, context: &Context<'_>) {
         let (count, chunk) = match self.images {
             Images::None => (1, 1),
             Images::Rows { count, chunk } | Images::Depth { count, chunk, .. } => (count, chunk),

@@ -22,3 +22,8 @@ pub const FORMAT_MAJOR: u16 = 1;
 pub const FORMAT_MINOR: u16 = 0;
 /// Required-feature bits that this crate knows.
 pub const KNOWN_FEATURES: u32 = 0;
+
+/// Whether these bytes start like a plan file.
+pub fn is_plan(bytes: &[u8]) -> bool {
+    bytes.starts_with(&layout::MAGIC)
+}

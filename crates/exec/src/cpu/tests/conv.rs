@@ -281,3 +281,31 @@ fn rounding_of_random_sums_is_within_bounds() {
     }
     assert_eq!(rounded(DataType::Float, 0.1), f64::from(0.1f32));
 }
+
+#[test]
+fn threads_change_no_bit_of_a_rounded_sum() {
+    let mut rng = Rng(11);
+    let real = |rng: &mut Rng, mem: Mem| {
+        let shift = rng.below(1000);
+        mem.with(move |i| ((i.iter().fold(shift, |a, &b| a * 31 + b) % 1009) as f64 - 504.0) / 77.0)
+    };
+    // Deep sums, few and many columns, positions of many images, strides; chunks of images depend on the threads here.
+    for p in [
+        problem(5, 1, 130, 25, 12, 3, 1, 1),
+        problem(3, 1, 600, 2, 11, 1, 0, 1),
+        problem(2, 1, 70, 1, 13, 3, 1, 2),
+        problem(2, 1, 1100, 40, 9, 1, 0, 2),
+        problem(4, 1, 2, 13, 40, 3, 0, 1),
+    ] {
+        for kind in [Kind::Forward, Kind::Data, Kind::Weight] {
+            let mut case = Case::default();
+            let [x, w, y] = [p.x(), p.w(), p.y()].map(|dims| case.add(real(&mut rng, Mem::packed(DataType::Float, &dims))));
+            match kind {
+                Kind::Forward => case.step(StepOp::ConvFwd(p.conv(x, w)), y),
+                Kind::Data => case.step(StepOp::ConvDgrad(p.conv(y, w)), x),
+                Kind::Weight => case.step(StepOp::ConvWgrad(p.conv(x, y)), w),
+            }
+            case.run();
+        }
+    }
+}

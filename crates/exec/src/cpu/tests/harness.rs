@@ -1,5 +1,6 @@
 //! Tensors in ordinary memory, programs over them, and their execution on pools of any size.
 
+use super::super::kernel::Isa;
 use super::super::{CpuProgram, Executable, Place, Pointwise, Step, StepOp, TensorSlot, ThreadPool};
 use half::{bf16, f16};
 use hipplan_serialize::DataType;
@@ -222,9 +223,15 @@ impl Case {
         CpuProgram { tensors: self.mems.iter().map(Mem::slot).collect(), steps: self.steps.clone(), workspace_size: self.workspace }
     }
 
+    /// The instruction sets of this machine take turns, by the extents of the first tensor.
+    fn isa(&self) -> Isa {
+        let all = Isa::all();
+        all[self.mems.first().map_or(0, |mem| mem.dims.iter().sum()) % all.len()]
+    }
+
     /// Runs the case on `threads` threads, twice, and checks that both runs agree and that no gap was touched.
     pub(crate) fn run_on(&self, threads: usize) -> Vec<Mem> {
-        let mut executable = Executable::prepare_on(&self.program(), pool(threads)).unwrap();
+        let mut executable = Executable::prepare_for(&self.program(), pool(threads), self.isa()).unwrap();
         let mut results = Vec::new();
         for _ in 0..2 {
             let mut mems = self.mems.clone();
@@ -259,7 +266,7 @@ impl Case {
     }
 }
 
-fn pool(threads: usize) -> Arc<ThreadPool> {
+pub(crate) fn pool(threads: usize) -> Arc<ThreadPool> {
     static POOLS: OnceLock<[Arc<ThreadPool>; 2]> = OnceLock::new();
     let pools = POOLS.get_or_init(|| [Arc::new(ThreadPool::new(1)), Arc::new(ThreadPool::new(3))]);
     Arc::clone(&pools[usize::from(threads > 1)])
