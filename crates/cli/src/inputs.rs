@@ -1,9 +1,12 @@
 //! Graphs named on the command line: files, folders, standard input.
 
-use anyhow::{Context, bail};
-use hipplan::{ImportedGraph, Limits};
+use anyhow::{Context, bail, ensure};
+use hipplan::{AlignedBytes, ImportedGraph, Limits, plan};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+/// Most bytes of a plan file; the store's own limit.
+const MAX_PLAN_BYTES: u64 = 1 << 30;
 
 /// Endings that mark a graph in a folder. A file that is named itself may have any ending.
 const ENDINGS: [&str; 4] = ["json", "hpgraph", "bin", "fb"];
@@ -66,6 +69,32 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Input {
     };
     let graph = bytes.map_err(|e| e.to_string()).and_then(|bytes| hipplan::import(&bytes, limits).map_err(|e| e.to_string()));
     Input { source, graph }
+}
+
+/// Reads a plan file or a graph whole, up to what either may have.
+pub(crate) fn read_file(path: &Path) -> anyhow::Result<AlignedBytes> {
+    let mut head = [0; 16];
+    let mut file = std::fs::File::open(path)?;
+    let got = read_up_to(&mut file, &mut head)?;
+    let limit = if plan::is_plan(&head[..got]) { MAX_PLAN_BYTES } else { Limits::DEFAULT.max_bytes };
+    let mut bytes = AlignedBytes::new();
+    bytes.extend_from_slice(&head[..got]);
+    let mut rest = Vec::new();
+    file.take(limit).read_to_end(&mut rest)?;
+    bytes.extend_from_slice(&rest);
+    ensure!(bytes.len() as u64 <= limit, "the file is over the limit of {limit} bytes");
+    Ok(bytes)
+}
+
+fn read_up_to(file: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match file.read(&mut buffer[got..])? {
+            0 => break,
+            n => got += n,
+        }
+    }
+    Ok(got)
 }
 
 /// Reads one byte more than the limit at most: enough for the importer to name the limit.

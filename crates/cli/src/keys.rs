@@ -11,6 +11,15 @@ pub(crate) fn may_be_key(text: &str) -> bool {
     (SHORTEST..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit()) && !std::path::Path::new(text).exists()
 }
 
+/// What to say of a text that names neither a file nor a plan.
+pub(crate) fn neither(text: &str) -> String {
+    if std::path::Path::new(text).exists() || text == "-" {
+        text.to_owned()
+    } else {
+        format!("{text:?} is neither a file nor a key ({SHORTEST} to 64 hexadecimal digits)")
+    }
+}
+
 /// The plan that a graph key, a plan key, or an unambiguous prefix of one names. A whole key is looked up through the index; a prefix
 /// reads every plan of the store.
 pub(crate) fn find(store: &Store, text: &str, device: &Device) -> anyhow::Result<PlanBytes> {

@@ -46,8 +46,8 @@ Examples:
 
 Exit codes:
   0  everything was done and is as it should be
-  1  done, but something is not: a check failed, an input is invalid, a plan is missing or damaged
-  2  not done: wrong usage, an unreadable file, a store that cannot be used
+  1  done, but something is not: a check failed, some of the inputs are invalid, something verified is damaged
+  2  not done: wrong usage, or what was named is not there, cannot be read, or is no graph, plan or store
   3  done, but no engine takes some of the graphs";
 
 /// How a command ended, other than with an error.

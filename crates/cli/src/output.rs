@@ -73,6 +73,13 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// A name that anybody may have chosen, on one line: control characters and those that turn text round are escaped.
+pub(crate) fn name(text: &str) -> String {
+    let is_harmless =
+        |c: char| !c.is_control() && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if is_harmless(c) { c.to_string() } else { c.escape_unicode().to_string() }).collect()
+}
+
 /// Dims as a person reads them.
 pub(crate) fn dims(dims: &[i64]) -> String {
     dims.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
@@ -80,6 +87,11 @@ pub(crate) fn dims(dims: &[i64]) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn names_stay_on_one_line() {
+        assert_eq!(super::name("a\nb\u{202e}c\u{1b}[31m é"), "a\\u{a}b\\u{202e}c\\u{1b}[31m é");
+    }
+
     #[test]
     fn sizes_read_well() {
         assert_eq!(super::bytes(0), "0 B");

@@ -16,7 +16,8 @@ fn a_bad_graph_costs_only_itself() {
         ("shape.json", good.replace("[16, 16, 3, 3]", "[16, 16, 3, 4]"), "expected"),
         ("missing.json", good.replace("\"y_tensor_uid\": 0", "\"other\": 0"), "y_tensor_uid"),
         ("empty.json", String::new(), "empty"),
-        ("text.json", "just some text".to_owned(), "not a hipDNN graph buffer"),
+        ("text.json", "just some text".to_owned(), "JSON"),
+        ("binary.json", "\u{1}\u{2}\u{3}".to_owned(), "not a hipDNN graph buffer"),
     ];
     for (name, text, _) in &cases {
         assert_ne!(*text, good, "{name} differs from the good graph");

@@ -123,6 +123,7 @@ fn scalars_and_numpy_files_go_in_and_out() {
         ("constant", ["--scalar", "alpha=3"], "not a runtime scalar"),
         ("default", ["--scalar", "alpha=3"], "only --override"),
         ("runtime", ["--scalar", "alpha=three"], "not a number"),
+        ("runtime", ["--scalar", "alpha=1e999"], "beyond the range"),
         ("runtime", ["--scalar", "beta=3"], "no tensor is called"),
         ("runtime", ["--scalar", "alpha"], "expected TENSOR=VALUE"),
     ] {
@@ -135,6 +136,38 @@ fn scalars_and_numpy_files_go_in_and_out() {
     scratch.write("short.npy", &npy([0.0; 4])[..140]);
     let ran = scratch.run(&["run", "constant.json", "--store", "s", "--input", "x=short.npy"]);
     assert!(ran.code == 2 && ran.err.contains("short.npy"), "{ran:?}");
+}
+
+#[test]
+fn imports_never_share_an_output_or_replace_an_input() {
+    let scratch = Scratch::new();
+    let text = scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#);
+    for folder in ["a", "b"] {
+        std::fs::create_dir(scratch.path(folder)).expect("a folder");
+        scratch.write(&format!("{folder}/g.json"), &text);
+    }
+    let ran = scratch.run(&["import", "a/g.json", "b/g.json", "-o", "out"]);
+    assert!(ran.code == 2 && ran.err.contains("a/g.json") && ran.err.contains("b/g.json"), "{ran:?}");
+    assert_eq!(std::fs::read_dir(scratch.path("out")).expect("a folder").count(), 0, "nothing was written");
+    let ran = scratch.run(&["import", "a/g.json", "-o", "a/g.json"]);
+    assert!(ran.code == 2 && ran.err.contains("over itself"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(scratch.path("a/g.json")).expect("readable"), text);
+}
+
+#[test]
+fn what_is_too_large_or_endless_is_refused_before_it_is_read() {
+    let scratch = Scratch::new();
+    let huge = scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#).replace("\"dims\": [4]", "\"dims\": [274877906944]");
+    scratch.write("huge.json", huge);
+    assert_eq!(scratch.run(&["compile", "huge.json", "--store", "s"]).code, 0);
+    let ran = scratch.run(&["run", "huge.json", "--store", "s", "--check"]);
+    assert!(ran.code == 2 && ran.err.contains("of memory are available"), "{ran:?}");
+    for command in ["inspect", "verify", "import"] {
+        let ran = scratch.run(&[command, "/dev/zero"]);
+        assert!(ran.code != 0 && (ran.err + &ran.out).contains("limit"), "{command}");
+    }
+    let ran = scratch.run(&["run", "no-such-thing", "--store", "s"]);
+    assert!(ran.code == 2 && ran.err.contains("neither a file nor a key"), "{ran:?}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Where plans execute.
 
-use hipplan_serialize::{AlignedBytes, Target};
+use crate::ExecError;
+use crate::host_memory::{ALIGN, HostMemory};
+use hipplan_serialize::Target;
 
 /// A device that plans are bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,21 +31,22 @@ pub enum Stream {
 }
 
 /// Alignment in bytes that a workspace must have.
-pub const WORKSPACE_ALIGN: usize = 64;
+pub const WORKSPACE_ALIGN: usize = ALIGN;
 
 /// Memory for the tensors between nodes, reused from call to call.
 #[derive(Debug, Default)]
-pub struct Workspace(AlignedBytes);
+pub struct Workspace(HostMemory);
 
 impl Workspace {
-    /// A workspace of so many bytes.
-    pub fn new(bytes: u64) -> Self {
-        let mut memory = AlignedBytes::new();
-        memory.resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
-        Self(memory)
+    /// A workspace of so many bytes, zeroed. How much a plan asks for is in its file, which may ask for anything.
+    ///
+    /// # Errors
+    /// [`ExecError::OutOfMemory`] when there are not so many.
+    pub fn new(bytes: u64) -> Result<Self, ExecError> {
+        HostMemory::zeroed(bytes).map(Self).ok_or(ExecError::OutOfMemory { what: "the workspace", bytes })
     }
 
-    /// The memory.
+    /// The memory; it starts at a multiple of [`WORKSPACE_ALIGN`].
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.0
     }

@@ -27,13 +27,16 @@ pub enum ExecError {
     KeyCollision(String),
     /// The CPU program in the payload is refused.
     #[error("payload: cpu program: {0}")]
-    Cpu(#[from] CpuError),
+    Cpu(CpuError),
     /// A pack entry is missing or cannot be used: hipDNN's INVALID_VALUE.
     #[error("invalid value: {tensor}: {reason}")]
     InvalidValue { uid: i64, tensor: String, reason: InvalidValue },
     /// The workspace is too small.
     #[error("the workspace has {found} bytes, the plan needs {expected}")]
     WorkspaceSize { found: u64, expected: u64 },
+    /// Memory that the system does not give.
+    #[error("{what} needs {bytes} bytes, which cannot be had")]
+    OutOfMemory { what: &'static str, bytes: u64 },
     /// The workspace starts in the wrong place.
     #[error("the workspace starts at an address that is not a multiple of {expected}")]
     WorkspaceAlignment { expected: u64 },
@@ -71,6 +74,12 @@ pub enum InvalidValue {
     /// The buffer starts in the wrong place.
     #[error("its buffer starts at an address that is not a multiple of {expected}, the size of an element")]
     Alignment { expected: u64 },
+}
+
+impl From<CpuError> for ExecError {
+    fn from(error: CpuError) -> Self {
+        Self::Cpu(error)
+    }
 }
 
 impl From<PayloadError> for ExecError {

@@ -10,6 +10,7 @@ pub mod cpu;
 mod cpu_loader;
 mod device;
 mod error;
+mod host_memory;
 mod loader;
 mod plan;
 pub mod reference;

@@ -23,7 +23,7 @@
 //! let mut plan = runtime.restore(&graph.view())?;
 //! let input = [-1.0_f32, 2.0, -3.0, 4.0, -5.0, 6.0];
 //! let mut output = [0.0_f32; 6];
-//! let mut workspace = Workspace::new(plan.workspace_size());
+//! let mut workspace = Workspace::new(plan.workspace_size())?;
 //! let mut pack = VariantPack::new();
 //! pack.input(x.0, &input).output(y.0, &mut output);
 //! plan.execute(&pack, workspace.as_mut_slice(), Default::default())?;

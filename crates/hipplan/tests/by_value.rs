@@ -168,7 +168,7 @@ fn several_scalars_in_different_states_keep_apart() {
     let mut out = [0.0_f32; 4];
     let mut pack = VariantPack::new();
     pack.input(X, &x).output(Y, &mut out).scalar(SCALAR, 10.0_f32).scalar(alpha.0, 99.0_f32);
-    let mut workspace = hipplan::Workspace::new(plan.workspace_size());
+    let mut workspace = hipplan::Workspace::new(plan.workspace_size()).expect("memory");
     plan.execute(&pack, workspace.as_mut_slice(), Stream::Default).expect("executed");
     assert_eq!(out, [12.0, 14.0, 16.0, 18.0]);
 }

@@ -59,7 +59,7 @@ fn execute_allocates_nothing() {
             .filter(|t| !t.is_virtual)
             .map(|t| (t.uid.0, vec![0; t.span_bytes().div_ceil(8) as usize]))
             .collect();
-        let mut workspace = Workspace::new(plan.workspace_size());
+        let mut workspace = Workspace::new(plan.workspace_size()).expect("memory");
         let mut pack = VariantPack::with_capacity(16);
         for input in inputs.tensors() {
             pack.input(input.uid.0, input.tensor.bytes());

@@ -68,7 +68,7 @@ fn build(recipe: &Recipe, style: &Style) -> GraphBuf {
 /// Executes with the same numbers in the same tensors, whatever their uids; gives the bytes of every result by position.
 fn run(plan: &mut BoundPlan, recipe: &Recipe, style: &Style, numbers: &HashMap<usize, Vec<f32>>) -> Vec<Vec<f32>> {
     let mut outputs = vec![vec![f32::NAN; 15]; recipe.nodes.len()];
-    let mut workspace = Workspace::new(plan.workspace_size());
+    let mut workspace = Workspace::new(plan.workspace_size()).expect("memory");
     let mut pack = VariantPack::new();
     for (t, data) in numbers {
         pack.input(style.uids[*t], data);

@@ -143,12 +143,15 @@ pub fn compile_batch(
     // Row and item of every compilation that is to be made.
     let mut work: Vec<(usize, &Canonical, &Target)> = Vec::new();
     let mut first: HashMap<GraphKey, usize> = HashMap::new();
+    let mut targets = options.targets.clone();
+    let mut seen = HashSet::new();
+    targets.retain(|target| seen.insert(target.clone()));
     for (input, item) in items.iter().enumerate() {
         let duplicate = item.graph.as_ref().ok().and_then(|c| {
             let of = *first.entry(c.key).or_insert(input);
             (of != input).then_some(of)
         });
-        for target in &options.targets {
+        for target in &targets {
             let outcome = match (&item.graph, duplicate) {
                 (Err(reason), _) => Outcome::Invalid { reason: reason.clone() },
                 (Ok(_), Some(of)) => Outcome::Duplicate { of },
@@ -169,18 +172,23 @@ pub fn compile_batch(
 
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Outcome)>> = Mutex::new(Vec::with_capacity(work.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs.clamp(1, work.len().max(1)) {
-            scope.spawn(|| {
-                while let Some(&(row, canonical, target)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let request = Request { target, policy: &options.policy };
-                    let outcome = compile_one(store, canonical, &request, providers);
-                    progress.finished(&rows[row].source, &outcome);
-                    let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                    done.push((row, outcome));
-                }
-            });
+    let compile_some = || {
+        while let Some(&(row, canonical, target)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let request = Request { target, policy: &options.policy };
+            let outcome = compile_one(store, canonical, &request, providers);
+            progress.finished(&rows[row].source, &outcome);
+            let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            done.push((row, outcome));
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.jobs.min(work.len()) {
+            // A system that gives no more threads leaves the work to those that there are.
+            if std::thread::Builder::new().spawn_scoped(scope, compile_some).is_err() {
+                break;
+            }
+        }
+        compile_some();
     });
     for (row, outcome) in done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         rows[row].outcome = outcome;

@@ -148,9 +148,13 @@ fn choose<'p>(
             Refusal::ApiVersion { floor, reported: identity.api_version }
         } else {
             match provider.offers(graph, site) {
-                Ok(offers) => match offers.into_iter().find(|o| allows(policy, o)) {
-                    Some(offer) => return Ok((provider, offer)),
-                    None => Refusal::Policy(format!("no engine of it is the one asked for ({policy:?})")),
+                Ok(mut offers) => match (offers.iter().position(|o| allows(policy, o)), policy) {
+                    (Some(at), _) => return Ok((provider, offers.swap_remove(at))),
+                    (None, Policy::Engine(name)) => {
+                        let known: Vec<&str> = offers.iter().map(|o| o.engine.as_str()).collect();
+                        Refusal::Policy(format!("engine {name} was asked for; it has {}", known.join(", ")))
+                    }
+                    (None, Policy::Default) => Refusal::Declined("it offers no engine".to_owned()),
                 },
                 Err(reason) => reason,
             }

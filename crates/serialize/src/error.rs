@@ -17,7 +17,10 @@ pub struct TensorLabel {
 
 impl fmt::Display for TensorLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tensor {} {:?} (uid {})", self.index, self.name, self.uid)
+        match &*self.name {
+            "" => write!(f, "tensor {} (uid {})", self.index, self.uid),
+            name => write!(f, "tensor {} {name:?} (uid {})", self.index, self.uid),
+        }
     }
 }
 
@@ -34,7 +37,10 @@ pub struct NodeLabel {
 
 impl fmt::Display for NodeLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node {} {:?} ({})", self.index, self.name, self.op)
+        match &*self.name {
+            "" => write!(f, "node {} ({})", self.index, self.op),
+            name => write!(f, "node {} {name:?} ({})", self.index, self.op),
+        }
     }
 }
 

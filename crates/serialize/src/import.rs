@@ -69,7 +69,8 @@ pub fn import(bytes: &[u8], limits: &Limits) -> Result<ImportedGraph, ImportErro
         return Err(ImportError::NotAGraph("hipDNN graph-and-plan container (HDGP)"));
     }
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    if text.trim_ascii_start().first() == Some(&b'{') {
+    // Text is taken for JSON, whatever it starts with: "not JSON" says more about a text than where a FlatBuffer would break.
+    if text[..text.len().min(64)].iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace()) {
         let json::Imported { graph, warnings } = json::import(text, limits)?;
         return Ok(ImportedGraph { graph, form: GraphForm::Json, warnings });
     }
@@ -89,6 +90,7 @@ mod tests {
         assert!(read(b"\0\0\0\0HDGP....").is_err_and(|e| e.contains("HDGP")));
         assert!(read(b"  {}").is_err_and(|e| e.starts_with("JSON")));
         assert!(read(b"\x89HPGR\r\n\x1a").is_err_and(|e| e.starts_with("graph artifact")));
-        assert!(read(b"hello, world").is_err_and(|e| e.starts_with("graph:")));
+        assert!(read(b"hello, world").is_err_and(|e| e.starts_with("JSON")));
+        assert!(read(b"\x01\x02\x03\x04\x05\x06").is_err_and(|e| e.starts_with("graph:")));
     }
 }

@@ -559,8 +559,8 @@ fn with_extra(extra: Extra) -> Vec<u8> {
 fn unknown_fields_leave_a_graph_without_a_key() {
     let places = [
         (Extra::Graph, "the graph table"),
-        (Extra::Tensor, "tensor 1 \"\" (uid 2)"),
-        (Extra::UnusedTensor, "tensor 3 \"\" (uid 4)"),
+        (Extra::Tensor, "tensor 1 (uid 2)"),
+        (Extra::UnusedTensor, "tensor 3 (uid 4)"),
         (Extra::Node, "node 0 \"mm\" (matmul)"),
         (Extra::Op, "node 0 \"mm\" (matmul)"),
     ];

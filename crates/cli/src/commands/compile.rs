@@ -131,11 +131,11 @@ fn print(report: &BatchReport) -> anyhow::Result<()> {
     let mut table = output::table(&["graph", "target", "outcome", "key", "detail"]);
     for row in &report.rows {
         table.add_row([
-            row.source.clone(),
+            output::name(&row.source),
             row.target.clone(),
             row.outcome.word().to_owned(),
             row.graph.map(|k| k.short()).unwrap_or_default(),
-            detail(row, &report.rows),
+            output::name(&detail(row, &report.rows)),
         ]);
     }
     output::print_table(&table, |i| match report.rows.get(i)?.outcome {

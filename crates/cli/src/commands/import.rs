@@ -4,6 +4,7 @@ use crate::{Exit, Global, inputs, output, progress::Bar};
 use anyhow::{Context, bail};
 use hipplan::Limits;
 use serde_json::json;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Read graphs in any form and write native graph artifacts
@@ -32,10 +33,11 @@ impl Import {
         if into_folder && let Some(out) = &self.out {
             std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
         }
+        let targets = self.targets(&files, into_folder)?;
         let bar = Bar::new(global, "importing", files.len());
         let mut rows = Vec::new();
         let mut bad = 0;
-        for file in &files {
+        for (file, target) in files.iter().zip(&targets) {
             let input = inputs::read(file, &Limits::DEFAULT);
             bar.advance(&input.source);
             match input.graph {
@@ -46,14 +48,10 @@ impl Import {
                 Ok(imported) => {
                     let graph = imported.graph.view();
                     let key = graph.canonical().map(|c| c.key.to_string());
-                    let written = match &self.out {
-                        None => None,
-                        Some(out) => {
-                            let path = if into_folder { out.join(artifact_name(file)) } else { out.clone() };
-                            write_atomically(&path, &graph.to_artifact())?;
-                            Some(path.display().to_string())
-                        }
-                    };
+                    if let Some(path) = target {
+                        write_atomically(path, &graph.to_artifact())?;
+                    }
+                    let written = target.as_ref().map(|path| path.display().to_string());
                     rows.push(json!({
                         "source": input.source,
                         "form": imported.form.name(),
@@ -78,6 +76,33 @@ impl Import {
     }
 }
 
+impl Import {
+    /// Where each input's artifact goes. Two inputs never share a file, and no input is written over.
+    fn targets(&self, files: &[PathBuf], into_folder: bool) -> anyhow::Result<Vec<Option<PathBuf>>> {
+        let Some(out) = &self.out else { return Ok(vec![None; files.len()]) };
+        let mut taken: HashMap<PathBuf, &PathBuf> = HashMap::new();
+        let mut targets = Vec::with_capacity(files.len());
+        for file in files {
+            let target = if into_folder { out.join(artifact_name(file)) } else { out.clone() };
+            if let Some(other) = taken.insert(target.clone(), file) {
+                bail!(
+                    "{} and {} would both be written to {}; import them into different folders",
+                    other.display(),
+                    file.display(),
+                    target.display()
+                );
+            }
+            if let (Ok(a), Ok(b)) = (target.canonicalize(), file.canonicalize())
+                && a == b
+            {
+                bail!("{} would be written over itself; name another output", file.display());
+            }
+            targets.push(Some(target));
+        }
+        Ok(targets)
+    }
+}
+
 fn artifact_name(file: &Path) -> PathBuf {
     let stem = if file == Path::new("-") { "stdin".into() } else { file.file_stem().unwrap_or_default().to_owned() };
     PathBuf::from(stem).with_extension("hpgraph")
@@ -99,11 +124,11 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 fn print(rows: &[serde_json::Value]) -> anyhow::Result<()> {
-    let text = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let text = |row: &serde_json::Value, key: &str| output::name(row[key].as_str().unwrap_or_default());
     let mut table = output::table(&["graph", "form", ">nodes", ">tensors", "API", "key"]);
     for row in rows {
         match row["error"].as_str() {
-            Some(error) => table.add_row([text(row, "source"), format!("invalid: {error}")]),
+            Some(error) => table.add_row([text(row, "source"), format!("invalid: {}", output::name(error))]),
             None => table.add_row([
                 text(row, "source"),
                 text(row, "form"),

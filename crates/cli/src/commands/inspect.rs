@@ -3,7 +3,7 @@
 use crate::{Exit, Global, inputs, keys, location, output};
 use anyhow::Context;
 use hipplan::plan::{self, BindingRole};
-use hipplan::{Device, FieldRole, GraphBuf, Limits, PlanView, TensorView, VerifiedGraph, aligned, canon};
+use hipplan::{Device, FieldRole, GraphBuf, Limits, PlanView, TensorView, VerifiedGraph, canon};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -28,7 +28,7 @@ impl Inspect {
         }
         let path = Path::new(&self.what);
         if path != Path::new("-") {
-            let bytes = aligned::aligned_copy(&std::fs::read(path).with_context(|| self.what.clone())?);
+            let bytes = inputs::read_file(path).with_context(|| keys::neither(&self.what))?;
             if plan::is_plan(&bytes) {
                 return show_plan(global, &PlanView::open(&bytes).with_context(|| self.what.clone())?);
             }
@@ -50,7 +50,7 @@ fn show_graph(global: &Global, graph: &GraphBuf, form: &str, warnings: &[String]
         output::json(&value)?;
         return Ok(Exit::Good);
     }
-    let name = if view.name().is_empty() { "(no name)" } else { view.name() };
+    let name = if view.name().is_empty() { "(no name)".to_owned() } else { output::name(view.name()) };
     output::line(format_args!("{}{name}{}  {form}, {}", output::STRONG, output::RESET, output::bytes(graph.buffer().len() as u64)))?;
     match &key {
         Ok(canonical) => output::line(format_args!("graph key   {}", canonical.key))?,
@@ -70,7 +70,7 @@ fn print_graph(view: &VerifiedGraph<'_>) -> anyhow::Result<()> {
     for tensor in view.tensors() {
         table.add_row([
             tensor.uid.to_string(),
-            tensor.name.to_owned(),
+            output::name(tensor.name),
             tensor.dtype.to_string(),
             output::dims(tensor.dims),
             output::dims(tensor.strides),

@@ -1,13 +1,14 @@
 //! `hipplan run`
 
 use crate::{Exit, Global, inputs, keys, location, npy, output};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use hipplan::reference::{CheckReport, HostTensor, InputScalar, Inputs, check_with};
 use hipplan::{
     BoundPlan, DataType, Device, FieldRole, GraphBuf, Limits, Loaders, Plan, PlanBytes, Policy, Restore, Stream, TensorIx, TensorValue,
     VariantPack, VerifiedGraph, Workspace, canon, find_by_graph_key,
 };
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -66,11 +67,12 @@ impl Run {
         let mut bound = if subject.by_key { plan.bind_by_key(&device, &loaders) } else { plan.bind_by_graph(&device, &loaders, &graph) }?;
         let restored_in = subject.found_in + start.elapsed();
 
+        self.check_memory(&graph, bound.workspace_size())?;
         let mut inputs = Inputs::generate(&graph, self.seed)?;
         self.read_inputs(&graph, &mut inputs)?;
         let overridden = self.set_scalars(&graph, &mut inputs)?;
         let mut outputs = output_tensors(&graph)?;
-        let mut workspace = Workspace::new(bound.workspace_size());
+        let mut workspace = Workspace::new(bound.workspace_size())?;
 
         let mut report = None;
         let mut best = Duration::MAX;
@@ -124,6 +126,7 @@ impl Run {
             let graph = canon::decode(plan.view().canonical()?, &Limits::DEFAULT)?;
             return Ok(Subject { plan, graph, by_key: true, found_in });
         }
+        ensure!(self.what == "-" || Path::new(&self.what).exists(), "{}", keys::neither(&self.what));
         let (_, imported) = inputs::read_graph(Path::new(&self.what))?;
         let key = imported.graph.view().canonical()?.key;
         let start = Instant::now();
@@ -143,10 +146,32 @@ impl Run {
         }
     }
 
+    /// Refuses what the machine cannot hold, before anything is allocated.
+    fn check_memory(&self, graph: &VerifiedGraph<'_>, workspace: u64) -> anyhow::Result<()> {
+        let mut needed = workspace;
+        for tensor in graph.tensors() {
+            let stored = if tensor.is_virtual { 0 } else { tensor.span_bytes() };
+            // A check keeps copies, and for each element a value and a bound in double precision.
+            let checked = if self.check { stored.saturating_mul(2).saturating_add(tensor.elements().saturating_mul(16)) } else { 0 };
+            needed = needed.saturating_add(stored).saturating_add(checked);
+        }
+        let available = memory_available();
+        ensure!(
+            needed <= available,
+            "tensors, workspace{} need about {}, and {} of memory are available",
+            if self.check { " and check" } else { "" },
+            output::bytes(needed),
+            output::bytes(available)
+        );
+        Ok(())
+    }
+
     fn read_inputs(&self, graph: &VerifiedGraph<'_>, inputs: &mut Inputs) -> anyhow::Result<()> {
+        let mut given = HashSet::new();
         for argument in &self.input {
             let (name, file) = split(argument, "--input", "TENSOR=FILE.npy")?;
             let ix = find_tensor(graph, name)?;
+            ensure!(given.insert(ix), "--input {argument}: {} is given twice", graph.tensor_label(ix));
             match inputs.tensors_mut().iter_mut().find(|t| t.ix == ix) {
                 Some(input) => npy::read(Path::new(file), &mut input.tensor)?,
                 None => bail!("--input {argument}: {} is not an input in device memory", graph.tensor_label(ix)),
@@ -158,10 +183,12 @@ impl Run {
     /// Sets the values given; returns the tensors whose default is to be replaced.
     fn set_scalars(&self, graph: &VerifiedGraph<'_>, inputs: &mut Inputs) -> anyhow::Result<Vec<TensorIx>> {
         let mut overridden = Vec::new();
+        let mut seen = HashSet::new();
         let given = self.scalar.iter().map(|a| ("--scalar", a)).chain(self.overrides.iter().map(|a| ("--override", a)));
         for (option, argument) in given {
             let (name, text) = split(argument, option, "TENSOR=VALUE")?;
             let ix = find_tensor(graph, name)?;
+            ensure!(seen.insert(ix), "{option} {argument}: {} is given twice", graph.tensor_label(ix));
             let value = parse_scalar(text, graph.tensor(ix).dtype).with_context(|| format!("{option} {argument}"))?;
             match inputs.scalars_mut().iter_mut().find(|s| s.ix == ix) {
                 None => bail!("{option} {argument}: {} is not a runtime scalar", graph.tensor_label(ix)),
@@ -230,18 +257,32 @@ fn find_tensor(graph: &VerifiedGraph<'_>, name: &str) -> anyhow::Result<TensorIx
 
 fn parse_scalar(text: &str, dtype: DataType) -> anyhow::Result<TensorValue> {
     let float = || text.parse::<f64>().with_context(|| format!("{text:?} is not a number"));
+    // Only who writes "inf" means infinity.
+    let fits = |value: f64| {
+        let asked_for = text.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_alphabetic());
+        if value.is_infinite() && !asked_for { Err(anyhow::anyhow!("{text} is beyond the range of {dtype}")) } else { Ok(value) }
+    };
     let integer = || text.parse::<i64>().with_context(|| format!("{text:?} is not an integer"));
     Ok(match dtype {
-        DataType::Float => TensorValue::Float32(float()? as f32),
-        DataType::Half => TensorValue::Float16(half::f16::from_f64(float()?).to_f32()),
-        DataType::BFloat16 => TensorValue::BFloat16(half::bf16::from_f64(float()?).to_f32()),
-        DataType::Double => TensorValue::Float64(float()?),
+        DataType::Float => TensorValue::Float32(fits((float()? as f32).into())? as f32),
+        DataType::Half => TensorValue::Float16(fits(half::f16::from_f64(float()?).into())? as f32),
+        DataType::BFloat16 => TensorValue::BFloat16(fits(half::bf16::from_f64(float()?).into())? as f32),
+        DataType::Double => TensorValue::Float64(fits(float()?)?),
         DataType::Int32 => TensorValue::Int32(i32::try_from(integer()?).with_context(|| format!("{text} does not fit an int32"))?),
         DataType::Int64 => TensorValue::Int64(integer()?),
         DataType::UInt8 => TensorValue::Float8(u8::try_from(integer()?).with_context(|| format!("{text} does not fit a uint8"))?),
         DataType::Boolean => TensorValue::Bool(text.parse().with_context(|| format!("{text:?} is neither true nor false"))?),
         other => bail!("host scalars of type {other} cannot be given as text"),
     })
+}
+
+/// Bytes that the system says may be used; some gigabytes where it says nothing.
+fn memory_available() -> u64 {
+    let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    });
+    available.unwrap_or(4 << 30)
 }
 
 /// A file name from a tensor's name, which anybody may have chosen.
@@ -324,7 +365,7 @@ impl Facts<'_> {
             failed.push(report.is_some_and(|r| !r.passed()));
             table.add_row([
                 view.uid.to_string(),
-                view.name.to_owned(),
+                output::name(view.name),
                 view.dtype.to_string(),
                 output::dims(view.dims),
                 format!("{:.6}", mean(tensor)),

@@ -1,7 +1,7 @@
 //! `hipplan verify`
 
-use crate::{Exit, Global, location, output};
-use hipplan::{Limits, PlanView, aligned, plan};
+use crate::{Exit, Global, inputs, location, output};
+use hipplan::{Limits, PlanView, plan};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,7 @@ fn verify_files(global: &Global, files: &[PathBuf]) -> anyhow::Result<Exit> {
 }
 
 fn verify_file(file: &Path) -> Result<&'static str, String> {
-    let bytes = aligned::aligned_copy(&std::fs::read(file).map_err(|e| e.to_string())?);
+    let bytes = inputs::read_file(file).map_err(|e| format!("{e:#}"))?;
     if plan::is_plan(&bytes) || file.extension().is_some_and(|e| e == "plan") {
         return PlanView::open(&bytes).and_then(|plan| plan.verify()).map(|()| "plan file").map_err(|e| e.to_string());
     }

@@ -43,12 +43,14 @@ impl std::fmt::Debug for Executable {
 }
 
 impl Executable {
-    /// Checks a program and prepares it for the process-wide thread pool. The program may come from anywhere.
+    /// Checks a program and prepares it for the process-wide thread pool, or for the calling thread alone if the program is so small
+    /// that waking another thread would cost more. The program may come from anywhere.
     ///
     /// # Errors
     /// What is wrong with the program, or what of it the CPU kernels do not do.
     pub fn prepare(program: &CpuProgram) -> Result<Self, CpuError> {
-        Self::prepare_on(program, Arc::clone(ThreadPool::global()))
+        let pool = if work(program) < WORTH_A_THREAD { ThreadPool::caller_only() } else { ThreadPool::global() };
+        Self::prepare_on(program, Arc::clone(pool))
     }
 
     /// Prepares for a pool of one's own. The results are the same for any pool.
@@ -137,6 +139,31 @@ impl Executable {
             unsafe { step.run(&context) };
         }
     }
+}
+
+/// Multiply-adds below which a program runs on the calling thread: some tens of microseconds, about what waking a thread costs.
+const WORTH_A_THREAD: u64 = 1 << 20;
+
+/// An estimate of a program's multiply-adds. The program has not been checked: whatever it holds gives some number.
+fn work(program: &CpuProgram) -> u64 {
+    let tensor = |ordinal: u32| program.tensors.get(ordinal as usize);
+    let elements = |ordinal| tensor(ordinal).map_or(0, |t| t.dims.iter().fold(1_u64, |n, d| n.saturating_mul(d.unsigned_abs())));
+    let first_dim = |ordinal| tensor(ordinal).and_then(|t| t.dims.first()).map_or(1, |d| d.unsigned_abs().max(1));
+    let steps = program.steps.iter().map(|step| {
+        let products = match &step.op {
+            // Elements of the output side, times the taps and channels of one filter.
+            StepOp::ConvFwd(conv) => elements(step.carried).saturating_mul(elements(conv.b) / first_dim(conv.b)),
+            StepOp::ConvDgrad(conv) => elements(conv.a).saturating_mul(elements(conv.b) / first_dim(conv.b)),
+            StepOp::ConvWgrad(conv) => elements(conv.b).saturating_mul(elements(step.carried) / first_dim(step.carried)),
+            StepOp::Matmul { a, .. } => {
+                let depth = tensor(*a).and_then(|t| t.dims.last()).map_or(1, |d| d.unsigned_abs());
+                elements(step.carried).saturating_mul(depth)
+            }
+            StepOp::BatchnormInference { .. } | StepOp::BatchnormInferenceVariance { .. } | StepOp::Pointwise(_) => elements(step.out),
+        };
+        products.saturating_add(elements(step.out).saturating_mul(step.chain.len() as u64))
+    });
+    steps.fold(0, u64::saturating_add)
 }
 
 /// Checks and prepares one step.

@@ -75,6 +75,12 @@ impl ThreadPool {
         })
     }
 
+    /// A pool that has no thread but the caller's, and starts none.
+    pub(crate) fn caller_only() -> &'static Arc<Self> {
+        static ALONE: OnceLock<Arc<ThreadPool>> = OnceLock::new();
+        ALONE.get_or_init(|| Arc::new(Self::new(1)))
+    }
+
     /// A pool of `threads` threads, the caller included; fewer if the system refuses some.
     pub fn new(threads: usize) -> Self {
         let idle: &Task<'static> = &|_, _| {};

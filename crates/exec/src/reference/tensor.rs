@@ -2,7 +2,8 @@
 
 use super::dtype;
 use super::error::ReferenceError;
-use hipplan_serialize::{AlignedBytes, DataType, TensorView};
+use crate::host_memory::HostMemory;
+use hipplan_serialize::{DataType, TensorView};
 
 /// Memory and elements that a tensor of the harness may have: it is for checks, and each element is visited one by one.
 const MAX_BYTES: u64 = 1 << 34;
@@ -15,7 +16,7 @@ pub struct HostTensor {
     dtype: DataType,
     dims: Vec<i64>,
     strides: Vec<i64>,
-    bytes: AlignedBytes,
+    bytes: HostMemory,
 }
 
 impl HostTensor {
@@ -38,8 +39,7 @@ impl HostTensor {
         if size.max(elements) > MAX_BYTES {
             return Err(ReferenceError::TooLarge { bytes: size.max(elements), limit: MAX_BYTES });
         }
-        let mut bytes = AlignedBytes::new();
-        bytes.resize(size as usize, 0);
+        let bytes = HostMemory::zeroed(size).ok_or(ReferenceError::TooLarge { bytes: size, limit: MAX_BYTES })?;
         Ok(Self { dtype, dims: dims.to_vec(), strides: strides.to_vec(), bytes })
     }
 

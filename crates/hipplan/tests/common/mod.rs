@@ -19,7 +19,7 @@ pub(crate) fn restored(runtime: &Runtime, graph: &VerifiedGraph<'_>) -> BoundPla
 
 /// Executes a bound plan with the harness's inputs and outputs.
 pub(crate) fn execute(plan: &mut BoundPlan, inputs: &Inputs, outputs: &mut Outputs) -> Result<(), hipplan::ExecError> {
-    let mut workspace = Workspace::new(plan.workspace_size());
+    let mut workspace = Workspace::new(plan.workspace_size()).expect("memory");
     let mut pack = VariantPack::new();
     for input in inputs.tensors() {
         pack.input(input.uid.0, input.tensor.bytes());

@@ -73,8 +73,8 @@ fn step(graph: &VerifiedGraph<'_>, group: &[NodeIx], places: &mut [Option<Place>
     let out = graph.tensor(last);
     if may_overlap(out) {
         return Err(Refusal::Declined(format!(
-            "{} is written with dims {:?} and strides {:?}, whose elements may share memory",
-            graph.tensor_label(last),
+            "{} writes a tensor with dims {:?} and strides {:?}, whose elements may share memory",
+            graph.node_label(group.last().copied().unwrap_or(head)),
             out.dims,
             out.strides
         )));

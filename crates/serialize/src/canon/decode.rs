@@ -35,7 +35,13 @@ pub enum DecodeError {
     NotCanonical,
     /// The decoded graph is refused.
     #[error("canonical encoding: {0}")]
-    Graph(#[from] GraphError),
+    Graph(GraphError),
+}
+
+impl From<GraphError> for DecodeError {
+    fn from(error: GraphError) -> Self {
+        Self::Graph(error)
+    }
 }
 
 /// Takes fields off the front. Lists are copied into the arena, because records are not aligned.

@@ -60,9 +60,21 @@ impl<'a> PlanView<'a> {
         PlanRef { key: self.meta.plan_key(), root: self.header.root, size: self.header.file_len }
     }
 
-    /// The canonical encoding of the graph, checked against its digest.
+    /// The canonical encoding of the graph, checked against its digest and against the graph key.
+    ///
+    /// # Errors
+    /// The section is damaged, or it is the encoding of another graph than the metadata names.
     pub fn canonical(&self) -> Result<&'a [u8], PlanError> {
-        self.section(SectionKind::Canonical)
+        let encoding = self.section(SectionKind::Canonical)?;
+        let key = GraphKey::of_encoding(encoding);
+        if key == self.meta.graph_key() {
+            return Ok(encoding);
+        }
+        Err(PlanError::MetadataField {
+            field: "graph key".into(),
+            found: self.meta.graph_key().to_string(),
+            expected: format!("{key}, the key of the canonical section"),
+        })
     }
 
     /// The provider payload, checked against its digest; its kind and version are read, nothing more.
@@ -75,14 +87,7 @@ impl<'a> PlanView<'a> {
         for index in 0..self.header.section_count {
             self.checked(index, "any")?;
         }
-        let key = GraphKey::of_encoding(self.canonical()?);
-        if key != self.meta.graph_key() {
-            return Err(PlanError::MetadataField {
-                field: "graph key".into(),
-                found: self.meta.graph_key().to_string(),
-                expected: format!("{key}, the key of the canonical section"),
-            });
-        }
+        self.canonical()?;
         let key = self.meta.identity().key();
         if key != self.meta.plan_key() {
             return Err(PlanError::MetadataField {
