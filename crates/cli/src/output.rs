@@ -58,6 +58,16 @@ pub(crate) fn print_table(table: &Table, style_of: impl Fn(usize) -> Option<Styl
     Ok(())
 }
 
+/// Prints what is wrong with a file of a store, led by a word for the kind of fault.
+pub(crate) fn problem(error: &hipplan::StoreError) -> anyhow::Result<()> {
+    let word = match error {
+        e if e.is_damage() => "damaged",
+        e if e.is_unreadable() => "could not be read",
+        e => e.code(),
+    };
+    line(format_args!("{BAD}{word}:{RESET} {error}"))
+}
+
 /// Bytes as a person reads them.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];

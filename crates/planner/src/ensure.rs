@@ -2,17 +2,17 @@
 
 use crate::compile::{CompileError, CompiledPlan, Request, compile_canonical};
 use crate::provider::Providers;
-use hipplan_serialize::{Canonical, PlanKey, SelectionKey};
-use hipplan_store::{Lookup, Persisted, Store, StoreError};
+use hipplan_serialize::{Canonical, PlanKey, PlanRef, SelectionKey};
+use hipplan_store::{Lookup, Persisted, PlanBytes, Store, StoreError};
 
 /// What [`ensure_plan`] did.
 #[derive(Debug)]
 pub enum Ensured {
-    /// The store held a plan that can be read in full.
+    /// The store held a plan that can be read in full; its records are right, or have been put right.
     Present(PlanKey),
     /// The graph was compiled, and the store keeps the plan.
     Compiled(PlanKey),
-    /// The graph was compiled, and the store could not keep the plan.
+    /// There is a plan, compiled or read, and the store could not keep it or its records.
     NotStored {
         /// The plan.
         plan: Box<CompiledPlan>,
@@ -21,16 +21,26 @@ pub enum Ensured {
     },
 }
 
-/// Makes sure that the store answers a request: looks, compiles if need be, and stores.
+/// Makes sure that the store answers a request, by selection and by plan key: looks, compiles if need be, and stores.
+///
+/// A plan that the selection leads to and that is whole, its code objects too, is not compiled again. What is wrong beside
+/// it is put right from the store's own bytes first: a plan record that leads to no such plan, and rows of the selection
+/// that do not.
 ///
 /// # Errors
 /// No provider takes the graph, or compiling failed, or a store that does not degrade failed.
 pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<Ensured, CompileError> {
     let selection = SelectionKey::new(&canonical.key, &request.target.to_string(), request.policy);
     if let Lookup::Hit(found) = store.find_selection(&selection) {
-        let readable = found.plans.iter().find(|p| matches!(store.get_plan(p), Lookup::Hit(plan) if plan.view().verify().is_ok()));
-        if let Some(plan) = readable {
-            return Ok(Ensured::Present(plan.key));
+        let whole: Vec<PlanRef> = found.plans.iter().copied().filter(|plan| read(store, plan).is_some()).collect();
+        if let Some(best) = whole.first() {
+            let Persisted::No(reason) = repair(store, &selection, &found.plans, &whole)? else {
+                return Ok(Ensured::Present(best.key));
+            };
+            if let Some((bytes, code_objects)) = read(store, best) {
+                let plan = CompiledPlan { selection, graph: canonical.key, plan_ref: *best, bytes: bytes.into_bytes(), code_objects };
+                return Ok(Ensured::NotStored { plan: Box::new(plan), reason });
+            }
         }
     }
     let plan = compile_canonical(canonical, request, providers)?;
@@ -38,6 +48,32 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
         Persisted::No(reason) => Ok(Ensured::NotStored { plan: Box::new(plan), reason }),
         _ => Ok(Ensured::Compiled(plan.plan_ref.key)),
     }
+}
+
+/// A plan with its code objects, if every byte of them is good.
+fn read(store: &Store, plan: &PlanRef) -> Option<(PlanBytes, Vec<Vec<u8>>)> {
+    let plan = store.get_plan(plan).hit()?;
+    plan.view().verify().ok()?;
+    let code_objects = plan.code_objects().map(|blob| Some(store.get_blob(&blob).hit()?.to_vec())).collect::<Option<_>>()?;
+    Some((plan, code_objects))
+}
+
+/// Makes the keys of whole plans lead to whole plans, then the selection name these alone.
+fn repair(store: &Store, selection: &SelectionKey, named: &[PlanRef], whole: &[PlanRef]) -> Result<Persisted, StoreError> {
+    for plan in whole {
+        // Another plan of the same key that is whole was put later, and is as good.
+        let led_to = store.find_plan(&plan.key).hit();
+        if led_to.is_some_and(|found| whole.contains(&found) || read(store, &found).is_some()) {
+            continue;
+        }
+        // One that has vanished meanwhile is missed by the next call.
+        let Lookup::Hit(bytes) = store.get_plan(plan) else { continue };
+        let put = store.put_plan(bytes.bytes())?;
+        if !put.persisted.is_persisted() {
+            return Ok(put.persisted);
+        }
+    }
+    if named == whole { Ok(Persisted::Unchanged) } else { store.put_selection(selection, whole) }
 }
 
 /// Blobs, then the plan that names them, then the selection that names the plan.

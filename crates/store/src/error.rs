@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum StoreError {
     /// The operating system refused.
-    #[error("{path}: cannot {action}: {cause}", path = path.display())]
+    #[error("cannot {action} {path}: {cause}", path = path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -246,7 +246,7 @@ impl StoreError {
             "unavailable" => "choose another store",
             "foreign" => "move it out of the store; hipplan did not put it there",
             "limit" => "raise the limit if the file is trusted, else delete it",
-            "damaged" => "nothing needs doing: the next put of this entry replaces the file; deleting it is safe",
+            "damaged" => "nothing needs doing: the next put or `hipplan compile` of it replaces the file; deleting it is safe",
             "refused" => "this is a mistake of the caller, not of the store",
             "missing-target" => "put blobs before plans and plans before selections; compile again if the file was deleted",
             _ => "check the path and the file system",
@@ -269,6 +269,19 @@ impl StoreError {
             Self::Plan { cause, .. } | Self::NotAPlan { cause } => cause.is_too_new(),
             _ => false,
         }
+    }
+
+    /// What stands there is not what was written, or nothing does where something was.
+    ///
+    /// Not so where the system refuses to read ([`is_unreadable`](Self::is_unreadable)), where something else has a name in
+    /// the store, where a file is of another version or above a limit, and where a put was refused.
+    pub fn is_damage(&self) -> bool {
+        matches!(self.code(), "damaged" | "missing-target")
+    }
+
+    /// The system refused, so nothing is known about the content.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Io { .. })
     }
 
     /// Something on the way to the file vanished.

@@ -1,4 +1,4 @@
-//! Warnings, once per cause.
+//! Warnings, once per cause. The text of the error holds the path.
 
 use crate::StoreError;
 use std::collections::HashSet;
@@ -29,7 +29,6 @@ impl Faults {
             }
         }
         tracing::warn!(
-            path = %path.display(),
             code = error.code(),
             cause = %error,
             advice = error.advice(),
@@ -38,12 +37,11 @@ impl Faults {
     }
 
     /// Results are not being kept: one warning for the store.
-    pub(crate) fn not_persisted(&self, root: &Path, error: &StoreError) {
+    pub(crate) fn not_persisted(&self, error: &StoreError) {
         if self.not_persisting.swap(true, Ordering::Relaxed) {
             return;
         }
         tracing::warn!(
-            path = %root.display(),
             code = error.code(),
             cause = %error,
             advice = error.advice(),

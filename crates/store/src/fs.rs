@@ -5,9 +5,9 @@
 
 use hipplan_serialize::AlignedBytes;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -126,9 +126,10 @@ pub(crate) struct Temp(NamedTempFile);
 /// A new file of these bytes in the folder `tmp`. Its content is durable, its name is not.
 pub(crate) fn write_temp(tmp: &Path, bytes: &[u8]) -> io::Result<Temp> {
     // Readable for others as far as the umask allows, so that a store can be shared.
-    let mode = Permissions::from_mode(0o644);
-    let mut file = tempfile::Builder::new().prefix("").suffix(".tmp").permissions(mode).tempfile_in(tmp)?;
-    file.write_all(bytes)?;
+    let open = |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path);
+    // Opened and written by ourselves: the errors of `tempfile` repeat the path.
+    let file = tempfile::Builder::new().prefix("").suffix(".tmp").make_in(tmp, open)?;
+    file.as_file().write_all(bytes)?;
     file.as_file().sync_all()?;
     Ok(Temp(file))
 }

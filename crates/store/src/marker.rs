@@ -40,7 +40,7 @@ pub(crate) fn ensure(root: &Path) -> Result<(), StoreError> {
     // Until the marker stands, `tmp` is all that we put beside it: a kill here leaves what `foreign_name` passes over.
     let (tmp, marker) = (root.join(TMP), root.join(MARKER));
     fs::make_folder(&tmp).map_err(StoreError::io("create the folder", &tmp))?;
-    let temp = fs::write_temp(&tmp, LINE.as_bytes()).map_err(StoreError::io("write a file in", &tmp))?;
+    let temp = fs::write_temp(&tmp, LINE.as_bytes()).map_err(StoreError::io("create a file in", &tmp))?;
     match fs::rename_new(temp, &marker) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(StoreError::io("create the file", &marker)(e)),
         _ => {}

@@ -19,6 +19,11 @@ impl PlanBytes {
         PlanView::open(&self.0).expect("the same bytes were opened when they were read, and nothing can change them")
     }
 
+    /// The code objects that it names.
+    pub fn code_objects(&self) -> impl Iterator<Item = Digest> {
+        code_objects(&self.view())
+    }
+
     /// The file.
     pub fn bytes(&self) -> &[u8] {
         &self.0

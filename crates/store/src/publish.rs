@@ -100,7 +100,7 @@ impl Store {
             }
             result => result,
         };
-        temp.map_err(StoreError::io("write a file in", &tmp))
+        temp.map_err(StoreError::io("create a file in", &tmp))
     }
 
     /// Checks that a file which something is about to name is there, of this size, and durable.

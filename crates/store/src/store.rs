@@ -65,7 +65,7 @@ impl Store {
             Ok(root) => Self::new(root, Access::Degrading),
             Err(error) => {
                 let faults = Faults::default();
-                faults.not_persisted(path, &error);
+                faults.not_persisted(&error);
                 let shared = Shared { root: path.to_owned(), access: Access::Unavailable(error), faults, durable: Durable::default() };
                 Self { limits: Limits::default(), shared: Arc::new(shared) }
             }
@@ -135,14 +135,14 @@ impl Store {
             Access::Unavailable(error) => Err(StoreError::Unavailable { path: path(), cause: error.to_string() }),
         };
         result.or_else(|error| {
-            self.shared.faults.not_persisted(self.root(), &error);
+            self.shared.faults.not_persisted(&error);
             Ok(Persisted::No(error))
         })
     }
 }
 
 fn open_root(path: &Path, mode: Mode) -> Result<PathBuf, StoreError> {
-    let root = fs::absolute(path).map_err(StoreError::io("use as a path", path))?;
+    let root = fs::absolute(path).map_err(StoreError::io("use the path", path))?;
     match mode {
         Mode::ReadOnly => marker::require(&root)?,
         Mode::ReadWrite => marker::ensure(&root)?,

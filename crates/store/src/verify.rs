@@ -6,7 +6,8 @@ use crate::marker::{LOST_AND_FOUND, MARKER};
 use crate::plans::{check_root, code_objects, damaged, missing_code_object};
 use crate::record::RecordKind;
 use crate::{Store, StoreError, walk};
-use hipplan_serialize::ContentHash;
+use hipplan_serialize::{ContentHash, PlanKey, PlanRef};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// What a store holds and what is wrong with it.
@@ -23,9 +24,11 @@ pub struct VerifyReport {
     pub selection_records: u64,
     /// Bytes in good blobs and plans.
     pub bytes: u64,
-    /// One for each file that cannot be used or does not belong there, and for each missing target, in the order of the walk.
+    /// One for each path under which something cannot be used, is missing or does not belong, in the order of the walk.
+    /// [`StoreError::is_damage`] tells damage from what could not be read or does not belong.
     pub problems: Vec<StoreError>,
-    /// Unfinished writes: of writers at work, or of writers that were killed.
+    /// Unfinished writes: of writers at work, or of writers that were killed. Files in `tmp`, and plans that neither a plan
+    /// record nor a selection leads to yet.
     pub leftovers: Vec<PathBuf>,
 }
 
@@ -34,9 +37,27 @@ impl VerifyReport {
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
     }
+}
+
+/// A report in the making.
+#[derive(Default)]
+struct Findings {
+    report: VerifyReport,
+    /// Paths of the problems.
+    seen: HashSet<PathBuf>,
+    /// Good plans whose key has no record.
+    unnamed: Vec<(PlanKey, PathBuf)>,
+}
+
+impl Findings {
+    fn problem(&mut self, problem: StoreError) {
+        if problem.path().is_none_or(|path| self.seen.insert(path.to_owned())) {
+            self.report.problems.push(problem);
+        }
+    }
 
     fn note<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
-        result.map_err(|problem| self.problems.push(problem)).ok()
+        result.map_err(|problem| self.problem(problem)).ok()
     }
 }
 
@@ -45,44 +66,44 @@ impl Store {
     ///
     /// Writes nothing, logs nothing, and may run beside readers and writers.
     pub fn verify(&self) -> VerifyReport {
-        let mut report = VerifyReport::default();
-        let Some(root) = self.usable_root() else { return report };
-        self.verify_names(root, &mut report);
+        let mut all = Findings::default();
+        let Some(root) = self.usable_root() else { return all.report };
+        verify_names(root, &mut all);
         for file in walk::files(root, Folder::Objects) {
             let size = file.and_then(|(name, path)| verify_blob(&path, &name));
-            if let Some(Some(size)) = report.note(size) {
-                report.blobs += 1;
-                report.bytes += size;
+            if let Some(Some(size)) = all.note(size) {
+                all.report.blobs += 1;
+                all.report.bytes += size;
             }
         }
         for file in walk::files(root, Folder::Plans) {
-            let size = file.and_then(|(name, path)| self.verify_plan(&path, &name));
-            if let Some(Some(size)) = report.note(size) {
-                report.plans += 1;
-                report.bytes += size;
+            let plan = file.and_then(|(name, path)| Ok(self.verify_plan(&path, &name)?.map(|plan| (plan, path))));
+            if let Some(Some((plan, path))) = all.note(plan) {
+                all.report.plans += 1;
+                all.report.bytes += plan.size;
+                if self.lacks_record(&plan.key) {
+                    all.unnamed.push((plan.key, path));
+                }
             }
         }
-        report.plan_records = self.verify_records(root, Folder::PlanIndex, RecordKind::Plan, &mut report);
-        report.selection_records = self.verify_records(root, Folder::SelectionIndex, RecordKind::Selection, &mut report);
-        report
-    }
-
-    fn verify_names(&self, root: &Path, report: &mut VerifyReport) {
-        let known = [MARKER, TMP, LOST_AND_FOUND, "objects", "plans", "index"];
-        let expected = "`hipplan-store`, `objects`, `plans`, `index` and `tmp`";
-        report.problems.extend(walk::foreign_names(root, &known, expected));
-        let expected = "`plan` and `select`";
-        report.problems.extend(walk::foreign_names(&root.join("index"), &["plan", "select"], expected));
-        let tmp = root.join(TMP);
-        for name in walk::names(&tmp) {
-            if let Some(name) = report.note(name) {
-                report.leftovers.push(tmp.join(name));
+        all.report.plan_records = self.verify_records(root, Folder::PlanIndex, RecordKind::Plan, &mut all);
+        all.report.selection_records = self.verify_records(root, Folder::SelectionIndex, RecordKind::Selection, &mut all);
+        // A writer between the plan and its record, unless a selection was written after them.
+        for (key, path) in std::mem::take(&mut all.unnamed) {
+            if self.lacks_record(&key) && !all.seen.contains(&Folder::PlanIndex.file(root, &key.0)) {
+                all.report.leftovers.push(path);
             }
         }
+        all.report
     }
 
-    /// Size of a good plan; `None` when it has vanished.
-    fn verify_plan(&self, path: &Path, name: &[u8; 32]) -> Result<Option<u64>, StoreError> {
+    /// Whether nothing stands under the name of the record; what is wrong with one that does is found elsewhere.
+    fn lacks_record(&self, key: &PlanKey) -> bool {
+        matches!(entry::open(&Folder::PlanIndex.file(self.root(), &key.0)), Ok(None))
+    }
+
+    /// A good plan; `None` when it has vanished.
+    fn verify_plan(&self, path: &Path, name: &[u8; 32]) -> Result<Option<PlanRef>, StoreError> {
         let Some(plan) = self.open_plan(path, None)? else { return Ok(None) };
         let view = plan.view();
         let id = check_root(path, &view, name)?;
@@ -92,29 +113,53 @@ impl Store {
             let file = entry::open(&path)?.ok_or_else(|| missing_code_object(&id, path.clone()))?;
             check_size(&path, file.size(), blob.size)?;
         }
-        Ok(Some(id.size))
+        Ok(Some(id))
     }
 
-    fn verify_records(&self, root: &Path, folder: Folder, kind: RecordKind, report: &mut VerifyReport) -> u64 {
+    fn verify_records(&self, root: &Path, folder: Folder, kind: RecordKind, all: &mut Findings) -> u64 {
         let mut good = 0;
         for file in walk::files(root, folder) {
-            let checked = file.and_then(|(key, path)| self.verify_record(folder, kind, &key, &path));
-            good += u64::from(report.note(checked) == Some(true));
+            let rows = file.and_then(|(key, path)| Ok(self.read_record(folder, kind, &key)?.map(|rows| (rows, path))));
+            let Some(Some((rows, path))) = all.note(rows) else { continue };
+            let checked: Vec<_> = rows.iter().map(|plan| all.note(self.verify_row(kind, plan, &path)).is_some()).collect();
+            good += u64::from(checked.into_iter().all(|good| good));
         }
         good
     }
 
-    /// Whether the record is still there; it is good then.
-    fn verify_record(&self, folder: Folder, kind: RecordKind, key: &[u8; 32], path: &Path) -> Result<bool, StoreError> {
-        let Some(rows) = self.read_record(folder, kind, key)? else { return Ok(false) };
-        for plan in &rows {
-            if self.read_plan(plan)?.is_none() {
-                let missing = Folder::Plans.file(self.root(), &plan.root.0);
-                let named_by = format!("record {}", path.display());
-                return Err(StoreError::MissingTarget { path: missing, what: "plan", named_by });
+    /// The plan of a row is there. One that a selection names has its record, which was written before.
+    fn verify_row(&self, kind: RecordKind, plan: &PlanRef, record: &Path) -> Result<(), StoreError> {
+        let missing = |folder: Folder, name, what| {
+            let named_by = format!("record {}", record.display());
+            StoreError::MissingTarget { path: folder.file(self.root(), name), what, named_by }
+        };
+        if self.read_plan(plan)?.is_none() {
+            return Err(missing(Folder::Plans, &plan.root.0, "plan"));
+        }
+        if kind == RecordKind::Selection && self.lacks_record(&plan.key) {
+            return Err(missing(Folder::PlanIndex, &plan.key.0, "record of the plan"));
+        }
+        Ok(())
+    }
+}
+
+/// What stands in the root, in `index` and in `tmp`.
+fn verify_names(root: &Path, all: &mut Findings) {
+    let known = [MARKER, TMP, LOST_AND_FOUND, "objects", "plans", "index"];
+    let expected = "`hipplan-store`, `objects`, `plans`, `index` and `tmp`";
+    let mut foreign = walk::foreign_names(root, &known, expected);
+    // One that is not a folder is reported when its files are to be listed.
+    if walk::own_folders(root, "index").is_ok() {
+        foreign.extend(walk::foreign_names(&root.join("index"), &["plan", "select"], "`plan` and `select`"));
+    }
+    foreign.into_iter().for_each(|problem| all.problem(problem));
+    if all.note(walk::own_folders(root, TMP)).is_some() {
+        let tmp = root.join(TMP);
+        for name in walk::names(&tmp) {
+            if let Some(name) = all.note(name) {
+                all.report.leftovers.push(tmp.join(name));
             }
         }
-        Ok(true)
     }
 }
 

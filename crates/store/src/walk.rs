@@ -7,13 +7,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The files of a folder with what their names say, ascending by name; one two-digit folder is listed at a time. What
-/// does not belong there is reported and not entered. Files that vanish meanwhile are passed over.
+/// does not belong there is reported and not entered, and so is what stands in place of one of the store's folders. Files that vanish meanwhile are passed over.
 pub(crate) fn files(root: &Path, folder: Folder) -> impl Iterator<Item = Result<([u8; 32], PathBuf), StoreError>> + use<> {
     let base = root.join(folder.path());
-    names(&base).into_iter().flat_map(move |name| match name {
+    let names = own_folders(root, folder.path()).map_or_else(|error| vec![Err(error)], |()| names(&base));
+    names.into_iter().flat_map(move |name| match name {
         Ok(name) => shard(folder, &name, &base.join(&name)),
         Err(error) => vec![Err(error)],
     })
+}
+
+/// The folders of the store on this path are folders, not links to some, or are not there.
+pub(crate) fn own_folders(root: &Path, below: &str) -> Result<(), StoreError> {
+    let mut path = root.to_owned();
+    for name in below.split('/') {
+        path.push(name);
+        match kind(&path)? {
+            None | Some(fs::Kind::Folder) => {}
+            Some(found) => return Err(StoreError::FileType { path, found: found.name(), expected: "a folder" }),
+        }
+    }
+    Ok(())
 }
 
 fn shard(folder: Folder, name: &OsString, path: &Path) -> Vec<Result<([u8; 32], PathBuf), StoreError>> {

@@ -1,7 +1,7 @@
 //! `hipplan ls`
 
 use crate::{Exit, Global, location, output};
-use hipplan::{GraphBuf, Limits, Lookup, PlanBytes, canon};
+use hipplan::{GraphBuf, Limits, Lookup, Miss, PlanBytes, StoreError, canon};
 use serde_json::json;
 
 /// List the plans of the store
@@ -12,19 +12,21 @@ impl Ls {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let store = location::readable(global)?;
         let mut plans: Vec<PlanBytes> = Vec::new();
-        let mut problems = Vec::new();
+        let mut problems: Vec<StoreError> = Vec::new();
         for entry in store.iter_plans() {
             match entry.map(|plan| store.get_plan(&plan)) {
                 Ok(Lookup::Hit(plan)) => plans.push(plan),
-                Ok(Lookup::Miss(miss)) => problems.push(miss.to_string()),
-                Err(error) => problems.push(error.to_string()),
+                Ok(Lookup::Miss(Miss::Fault(error))) | Err(error) => problems.push(error),
+                // Removed since it was listed.
+                Ok(Lookup::Miss(_)) => {}
             }
         }
         plans.sort_by_cached_key(|p| (summary(p), p.view().meta().plan_key()));
         let total: u64 = plans.iter().map(|p| p.bytes().len() as u64).sum();
         if global.json {
+            let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
             let rows: Vec<_> = plans.iter().map(|p| super::inspect::plan_json(&p.view())).collect();
-            output::json(&json!({ "store": store.root().display().to_string(), "plans": rows, "problems": problems, "bytes": total }))?;
+            output::json(&json!({ "store": store.root().display().to_string(), "plans": rows, "problems": texts, "bytes": total }))?;
         } else {
             let mut table = output::table(&["plan", "graph", "target", "engine", ">size", ">workspace", "operations"]);
             for plan in &plans {
@@ -42,7 +44,7 @@ impl Ls {
             }
             output::print_table(&table, |_| None)?;
             for problem in &problems {
-                output::line(format_args!("{}damaged:{} {problem}", output::BAD, output::RESET))?;
+                output::problem(problem)?;
             }
             output::line(format_args!("{} plans, {}, in {}", plans.len(), output::bytes(total), store.root().display()))?;
         }

@@ -42,8 +42,8 @@ fn verify_store(global: &Global) -> anyhow::Result<Exit> {
             "unfinished_writes": leftovers,
         }))?;
     } else {
-        for problem in &problems {
-            output::line(format_args!("{}damaged:{} {problem}", output::BAD, output::RESET))?;
+        for problem in &report.problems {
+            output::problem(problem)?;
         }
         for path in &report.leftovers {
             output::line(format_args!("{}unfinished write, may be deleted:{} {}", output::DIM, output::RESET, path.display()))?;

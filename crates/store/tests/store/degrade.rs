@@ -1,5 +1,5 @@
 use super::child;
-use super::common::{new_store, plan, put, selection_key, tree, warnings};
+use super::common::{new_store, only_file, plan, put, selection_key, tree, warnings};
 use hipplan_store::{Lookup, Miss, Mode, Persisted, Store, StoreError};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -42,7 +42,7 @@ fn work_goes_on_without_a_store_and_with_one_warning() {
             assert!(store.verify().is_clean());
         });
         assert_eq!(warnings.len(), 1, "{place:?}: {warnings:?}");
-        for part in ["path=", "code=", "cause=", "advice="] {
+        for part in ["code=", "cause=", "advice="] {
             assert!(warnings[0].contains(part), "{part} in {warnings:?}");
         }
         assert_eq!(tree(dir.path()), before, "{place:?}");
@@ -56,7 +56,10 @@ fn a_store_that_cannot_be_written_is_still_read() {
     // A file in the way of every temporary file: refused to root as well.
     fs::remove_dir_all(store.root().join("tmp")).unwrap();
     fs::write(store.root().join("tmp"), "").unwrap();
-    assert!(matches!(store.put_blob(b"x"), Err(StoreError::Io { .. })));
+    let tmp = store.root().join("tmp");
+    let error = store.put_blob(b"x").unwrap_err();
+    assert!(error.is_unreadable() && !error.is_damage());
+    assert_eq!(error.to_string(), format!("cannot create a file in {}: Not a directory (os error 20)", tmp.display()));
 
     let ((), warnings) = warnings(|| {
         let store = Store::open_or_degrade(store.root());
@@ -72,6 +75,7 @@ fn a_store_that_cannot_be_written_is_still_read() {
         assert!(store.get_plan(&kept).hit().is_some());
     });
     assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings[0].matches(&*store.root().to_string_lossy()).count(), 1, "{warnings:?}");
 }
 
 #[test]
@@ -136,6 +140,12 @@ pub(crate) fn without_permission(root: &Path) {
         }
     });
     assert_eq!(warned.len(), 1, "{warned:?}");
+    // Nothing that may not be read is called damaged, and none of it is listed twice.
+    let report = Store::open(root.with_file_name("unreadable"), Mode::ReadOnly).unwrap().verify();
+    let mut paths: Vec<_> = report.problems.iter().map(|p| p.path().unwrap()).collect();
+    assert!(report.problems.iter().all(|p| p.is_unreadable() && !p.is_damage() && p.code() == "no-permission"), "{report:?}");
+    paths.dedup();
+    assert_eq!(paths.len(), 4, "{report:?}");
     for place in ["closed", "closed/below", "new"] {
         let (store, warned) = warnings(|| Store::open_or_degrade(root.with_file_name(place)));
         assert_eq!(store.unavailable().map(StoreError::code), Some("no-permission"), "{place}");
@@ -150,6 +160,13 @@ fn a_store_of_another_user_is_read_and_not_written() {
     let closed = Store::open(dir.path().join("closed"), Mode::ReadWrite).unwrap();
     let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     set_mode(closed.root(), 0o000);
+    let unreadable = Store::open(dir.path().join("unreadable"), Mode::ReadWrite).unwrap();
+    let _ = unreadable.put_blob(b"code").unwrap();
+    let id = put(&unreadable, &plan(b"kept", 10, &[]));
+    assert!(unreadable.put_selection(&selection_key(b"kept"), &[id]).unwrap().is_persisted());
+    for folder in ["objects", "plans", "index/plan", "index/select"] {
+        set_mode(&only_file(&unreadable, folder), 0o000);
+    }
     let folders: Vec<_> = tree(store.root()).into_iter().filter_map(|(name, file)| file.is_none().then_some(name)).collect();
     folders.iter().for_each(|name| set_mode(&store.root().join(name), 0o555));
     set_mode(store.root(), 0o555);

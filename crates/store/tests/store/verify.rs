@@ -31,7 +31,9 @@ fn a_missing_target_is_reported_by_whatever_names_it() {
     assert_eq!(report.problems[0].code(), "missing-target");
     fs::remove_file(only_file(&store, "plans")).unwrap();
     let report = store.verify();
-    assert_eq!(report.problems.iter().map(|p| p.code()).collect::<Vec<_>>(), ["missing-target"; 2]);
+    // Two records name it; it is one file.
+    assert_eq!(report.problems.iter().map(|p| p.code()).collect::<Vec<_>>(), ["missing-target"]);
+    assert!(report.problems[0].is_damage());
     assert_eq!((report.plan_records, report.selection_records), (0, 0));
 }
 
@@ -65,4 +67,55 @@ fn what_does_not_belong_is_reported_and_not_followed() {
     assert_eq!(report.leftovers, [root.join("tmp/left.tmp")]);
     assert_eq!((report.blobs, report.plans), (1, 1));
     assert_eq!(tree(root), before);
+}
+
+#[test]
+fn a_plan_that_no_record_leads_to_is_reported() {
+    let (_dir, store) = filled();
+    let (record, selection) = (only_file(&store, "index/plan"), only_file(&store, "index/select"));
+    fs::remove_file(&record).unwrap();
+    let report = store.verify();
+    assert_eq!(report.problems.iter().map(|p| (p.code(), p.path().unwrap())).collect::<Vec<_>>(), [("missing-target", &*record)]);
+    assert!(report.problems[0].to_string().contains(&selection.display().to_string()), "{report:?}");
+    assert_eq!((report.plans, report.selection_records), (1, 0));
+    assert!(report.leftovers.is_empty());
+    // Without a selection it is what a writer leaves that was killed between the plan and its record.
+    fs::remove_file(&selection).unwrap();
+    let report = store.verify();
+    assert!(report.is_clean());
+    assert_eq!(report.leftovers, [only_file(&store, "plans")]);
+}
+
+#[test]
+fn every_row_of_a_selection_is_looked_at() {
+    let (_dir, store) = new_store();
+    let ids = [b"a", b"b", b"c"].map(|graph| put(&store, &plan(graph, 10, &[])));
+    assert!(store.put_selection(&selection_key(b"graph"), &ids).unwrap().is_persisted());
+    let file = |id: &hipplan_serialize::PlanRef| {
+        let root = id.root.to_string();
+        store.root().join(format!("plans/{}/{}.plan", &root[..2], &root[2..]))
+    };
+    for id in [&ids[0], &ids[2]] {
+        fs::remove_file(file(id)).unwrap();
+        let key = id.key.to_string();
+        fs::remove_file(store.root().join(format!("index/plan/{}/{}.rec", &key[..2], &key[2..]))).unwrap();
+    }
+    let report = store.verify();
+    assert_eq!(report.problems.iter().map(|p| p.path().unwrap().to_owned()).collect::<Vec<_>>(), [file(&ids[0]), file(&ids[2])]);
+}
+
+#[test]
+fn a_link_in_place_of_a_folder_of_the_store_is_reported_once_and_not_entered() {
+    for folder in ["objects", "plans", "index", "index/plan", "index/select", "tmp"] {
+        let (dir, store) = filled();
+        let (path, outside) = (store.root().join(folder), dir.path().join("outside"));
+        fs::rename(&path, &outside).unwrap();
+        fs::write(outside.join("stray"), "").unwrap();
+        std::os::unix::fs::symlink(&outside, &path).unwrap();
+        let report = store.verify();
+        let found: Vec<_> = report.problems.iter().map(|p| (p.code(), p.path().unwrap())).collect();
+        assert_eq!(found, [("foreign", &*path)], "{folder}");
+        assert!(!report.problems[0].is_damage() && report.leftovers.is_empty(), "{report:?}");
+        assert_eq!(store.iter_plans().filter(Result::is_err).count(), usize::from(folder == "plans"));
+    }
 }

@@ -1,0 +1,142 @@
+//! A store that was tampered with answers again, by selection and by key, after one call, and nothing is compiled for it.
+
+use hipplan_planner::{CompileError, Ensured, Providers, Request, ensure_plan};
+use hipplan_serialize::{
+    Canonical, DataType, GraphBuilder, PlanKey, PlanRef, PointwiseMode, Policy, SelectionKey, Target, TensorAttributes, ops,
+};
+use hipplan_store::{Lookup, Mode, Persisted, Store};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A store with the plan of a graph in it, in a folder that dies with it.
+struct Filled {
+    folder: PathBuf,
+    store: Store,
+    graph: Canonical,
+    plan: PlanRef,
+}
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn graph(length: i64) -> Canonical {
+    let mut builder = GraphBuilder::new();
+    let [x, y, z] = [(); 3].map(|()| builder.tensor(TensorAttributes::packed(DataType::Float, &[length])));
+    builder.node("add", DataType::Float, ops::Pointwise::binary(PointwiseMode::Add, x, y, z));
+    builder.build().expect("a graph").view().canonical().expect("a key")
+}
+
+fn ensure(store: &Store, graph: &Canonical, providers: &Providers) -> Result<Ensured, CompileError> {
+    ensure_plan(store, graph, &Request { target: &Target::Cpu, policy: &Policy::Default }, providers)
+}
+
+fn filled(name: &str) -> Filled {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ensure-{name}-{}", std::process::id()));
+    let store = Store::open(&folder, Mode::ReadWrite).expect("a store");
+    let graph = graph(4);
+    let Ok(Ensured::Compiled(key)) = ensure(&store, &graph, &Providers::default()) else { panic!("not compiled") };
+    let plan = store.find_plan(&key).hit().expect("found");
+    Filled { folder, store, graph, plan }
+}
+
+impl Filled {
+    fn selection(&self) -> SelectionKey {
+        SelectionKey::new(&self.graph.key, &Target::Cpu.to_string(), &Policy::Default)
+    }
+
+    fn record(&self, key: &PlanKey) -> PathBuf {
+        let key = key.to_string();
+        self.folder.join(format!("index/plan/{}/{}.rec", &key[..2], &key[2..]))
+    }
+
+    /// The plan is there without a provider that could compile it.
+    fn present(&self, what: &str) {
+        match ensure(&self.store, &self.graph, &Providers::none()) {
+            Ok(Ensured::Present(key)) if key == self.plan.key => {}
+            other => panic!("{what}: {other:?}"),
+        }
+        assert_eq!(self.store.find_plan(&self.plan.key).hit(), Some(self.plan), "{what}");
+        assert_eq!(self.store.find_selection(&self.selection()).hit().expect("found").plans, [self.plan], "{what}");
+        let report = self.store.verify();
+        assert!(report.is_clean() && report.leftovers.is_empty(), "{what}: {report:?}");
+    }
+}
+
+#[test]
+fn a_plan_record_is_put_right() {
+    let it = filled("record");
+    let record = it.record(&it.plan.key);
+    let good = fs::read(&record).expect("a record");
+    for what in ["missing", "garbage", "empty", "pipe", "link", "no folder"] {
+        fs::remove_file(&record).expect("removed");
+        match what {
+            "missing" => {}
+            "garbage" => fs::write(&record, "garbage").expect("written"),
+            "empty" => fs::write(&record, "").expect("written"),
+            "pipe" => assert!(std::process::Command::new("mkfifo").arg(&record).status().expect("mkfifo").success()),
+            "link" => std::os::unix::fs::symlink("/dev/zero", &record).expect("linked"),
+            _ => fs::remove_dir_all(it.folder.join("index/plan")).expect("removed"),
+        }
+        assert!(!it.store.verify().is_clean(), "{what}");
+        it.present(what);
+        assert_eq!(fs::read(&record).expect("a record"), good, "{what}");
+    }
+}
+
+#[test]
+fn a_folder_in_place_of_a_record_is_named_and_left_alone() {
+    let it = filled("folder");
+    let record = it.record(&it.plan.key);
+    fs::remove_file(&record).expect("removed");
+    fs::create_dir(&record).expect("a folder");
+    let error = ensure(&it.store, &it.graph, &Providers::none()).expect_err("refused").to_string();
+    assert_eq!(error, format!("{}: found a folder, expected a regular file", record.display()));
+    // A store that degrades hands out the plan and says why.
+    match ensure(&Store::open_or_degrade(&it.folder), &it.graph, &Providers::none()) {
+        Ok(Ensured::NotStored { plan, reason }) => {
+            assert_eq!((plan.plan_ref, plan.selection), (it.plan, it.selection()));
+            assert!(reason.to_string().contains("found a folder"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    fs::remove_dir(&record).expect("still there and empty");
+    it.present("removed");
+}
+
+#[test]
+fn rows_of_a_selection_that_lead_nowhere_go() {
+    let it = filled("rows");
+    let other = graph(5);
+    let Ok(Ensured::Compiled(other)) = ensure(&it.store, &other, &Providers::default()) else { panic!("not compiled") };
+    let other = it.store.find_plan(&other).hit().expect("found");
+    for rows in [[other, it.plan], [it.plan, other]] {
+        assert!(matches!(it.store.put_selection(&it.selection(), &rows), Ok(Persisted::Replaced)));
+        let root = other.root.to_string();
+        let file = it.folder.join(format!("plans/{}/{}.plan", &root[..2], &root[2..]));
+        let bytes = fs::read(&file).expect("a plan");
+        fs::remove_file(&file).expect("removed");
+        match ensure(&it.store, &it.graph, &Providers::none()) {
+            Ok(Ensured::Present(key)) if key == it.plan.key => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(it.store.find_selection(&it.selection()).hit().expect("found").plans, [it.plan]);
+        let _ = it.store.put_plan(&bytes).expect("put");
+    }
+    it.present("both put right");
+}
+
+#[test]
+fn a_damaged_plan_or_selection_is_compiled_again() {
+    let it = filled("damaged");
+    for folder in ["plans", "index/select"] {
+        let shard = fs::read_dir(it.folder.join(folder)).expect("listed").next().expect("one").expect("listed").path();
+        let file = fs::read_dir(shard).expect("listed").next().expect("one").expect("listed").path();
+        fs::write(&file, "garbage").expect("written");
+        assert!(matches!(ensure(&it.store, &it.graph, &Providers::default()), Ok(Ensured::Compiled(_))), "{folder}");
+        it.present(folder);
+    }
+    assert!(matches!(it.store.get_plan(&it.plan), Lookup::Hit(_)));
+}
