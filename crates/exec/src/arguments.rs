@@ -30,6 +30,11 @@ struct Slot {
     label: String,
 }
 
+/// One element of a tensor's type in its first bytes, aligned for any type.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(8))]
+struct Element([u8; 8]);
+
 /// What an execution has for a binding.
 #[derive(Clone, Copy, Debug)]
 enum Argument {
@@ -37,7 +42,7 @@ enum Argument {
     Absent,
     Device(*mut u8),
     /// One element of the tensor's type, in host memory.
-    Scalar([u8; 8]),
+    Scalar(Element),
 }
 
 /// The bindings of a bound plan and the arguments of its current execution.
@@ -112,10 +117,11 @@ impl ArgumentTable {
             let Ok(at) = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid) else { continue };
             let at = self.by_uid[at].1.0 as usize;
             let slot = &self.slots[at];
-            if std::mem::replace(&mut self.filled[at], true) {
-                return Err(slot.invalid(InvalidValue::Twice { uid }));
-            }
+            // An inert entry changes nothing, however often it stands there.
             if let Some(argument) = slot.take(binding)? {
+                if std::mem::replace(&mut self.filled[at], true) {
+                    return Err(slot.invalid(InvalidValue::Twice { uid }));
+                }
                 self.current[at] = argument;
             }
         }
@@ -134,7 +140,7 @@ impl ArgumentTable {
 }
 
 /// The baked scalar of a tensor, as one element of its type.
-fn baked(payload: &PayloadView<'_>, ordinal: u32, dtype: DataType, label: &str) -> Result<[u8; 8], ExecError> {
+fn baked(payload: &PayloadView<'_>, ordinal: u32, dtype: DataType, label: &str) -> Result<Element, ExecError> {
     let fail = |found: &str| {
         ExecError::Plan(hipplan_serialize::plan::PlanError::MetadataField {
             field: format!("baked value of {label}"),
@@ -143,7 +149,7 @@ fn baked(payload: &PayloadView<'_>, ordinal: u32, dtype: DataType, label: &str) 
         })
     };
     let scalar = payload.baked().find(|b| b.uid == i64::from(ordinal)).ok_or_else(|| fail("absent"))?;
-    scalar.value.to_element(dtype).ok_or_else(|| fail(scalar.value.data_type().name()))
+    scalar.value.to_element(dtype).map(Element).ok_or_else(|| fail(scalar.value.data_type().name()))
 }
 
 impl Slot {
@@ -191,7 +197,7 @@ impl Slot {
         if value.data_type() != self.dtype {
             return Err(mismatch());
         }
-        value.to_element(self.dtype).map(Argument::Scalar).ok_or_else(mismatch)
+        value.to_element(self.dtype).map(|bytes| Argument::Scalar(Element(bytes))).ok_or_else(mismatch)
     }
 
     /// Reads a user-supplied scalar as the tensor's type (R16 §4.6); the pointer is not kept.
@@ -204,7 +210,7 @@ impl Slot {
         // SAFETY: `VariantPack::raw` was promised that an entry of a uid in the runtime set points to a readable element of the
         // tensor's type. This binding is in the runtime set: `bind` refused the plan otherwise.
         unsafe { std::ptr::copy_nonoverlapping(pointer, element.as_mut_ptr(), size) };
-        Ok(Argument::Scalar(element))
+        Ok(Argument::Scalar(Element(element)))
     }
 }
 
@@ -222,9 +228,12 @@ impl Arguments<'_> {
     pub fn find_device_buffer(&self, binding: BindingIx) -> Result<*mut u8, ExecError> {
         let Self(table) = self;
         let at = binding.0 as usize;
-        match &table.current[at] {
+        let Some(argument) = table.current.get(at) else {
+            return Err(ExecError::NoBinding { position: binding.0, bindings: table.slots.len() });
+        };
+        match argument {
             Argument::Device(pointer) => Ok(*pointer),
-            Argument::Scalar(element) => Ok(element.as_ptr().cast_mut()),
+            Argument::Scalar(element) => Ok(element.0.as_ptr().cast_mut()),
             Argument::Absent => {
                 let slot = &table.slots[at];
                 Err(slot.invalid(InvalidValue::Missing { uid: slot.uid }))

@@ -4,7 +4,7 @@ use crate::arguments::{Arguments, BindingIx};
 use crate::cpu::{self, CpuProgram, Place};
 use crate::loader::{Executable, Loader};
 use crate::{Device, ExecError, Stream};
-use hipplan_serialize::plan::{PayloadError, PayloadView, PlanView};
+use hipplan_serialize::plan::{BindingKind, BindingRole, PayloadError, PayloadView, PlanView};
 use std::ops::RangeInclusive;
 
 /// Payload kind of the `cpu` provider.
@@ -56,11 +56,18 @@ fn bind_slots(plan: &PlanView<'_>, program: &CpuProgram) -> Result<Vec<(u32, Bin
         if !same {
             return Err(format!("tensor {ordinal} of the program is not the tensor that its binding describes"));
         }
-        let is_device = b.kind() == hipplan_serialize::plan::BindingKind::Device;
+        let is_device = b.kind() == BindingKind::Device;
         if is_device != matches!(tensor.place, Place::External) {
             return Err(format!("tensor {ordinal} of the program lies elsewhere than its binding says"));
         }
         bound.push((ordinal, BindingIx::new(at as u32)));
+    }
+    // A buffer that the caller gave to be read is never written.
+    for (step, index) in program.steps.iter().zip(0..) {
+        let out = bindings.binary_search_by_key(&step.out, |b| b.ordinal.to_native());
+        if out.is_ok_and(|at| bindings[at].role() != BindingRole::Output) {
+            return Err(format!("step {index} of the program writes tensor {}, which is an input", step.out));
+        }
     }
     Ok(bound)
 }
@@ -73,17 +80,24 @@ struct CpuExecutable {
     bases: Vec<*mut u8>,
 }
 
-// SAFETY: `bases` holds no pointer between `execute` calls that succeed, and is filled anew before it is followed.
+// SAFETY: `bases` holds no pointer between `execute` calls, and those take the executable exclusively.
 unsafe impl Send for CpuExecutable {}
 
 impl Executable for CpuExecutable {
     fn execute(&mut self, arguments: &Arguments<'_>, workspace: &mut [u8], _: Stream) -> Result<(), ExecError> {
         for &(ordinal, binding) in &self.bound {
-            self.bases[ordinal as usize] = arguments.find_device_buffer(binding)?;
+            match arguments.find_device_buffer(binding) {
+                Ok(base) => self.bases[ordinal as usize] = base,
+                Err(error) => {
+                    self.bases.fill(std::ptr::null_mut());
+                    return Err(error);
+                }
+            }
         }
         // SAFETY: every external tensor and scalar has a base now. `bind_slots` has shown that the program addresses what the
-        // bindings describe, and `Arguments` that buffers are as large and as aligned as their bindings ask for (or that the
-        // caller of `VariantPack::raw` promised it). The workspace's size and alignment were checked by `BoundPlan::execute`.
+        // bindings describe and writes only outputs; `Arguments` that buffers are as large and as aligned as their bindings ask
+        // for, and writable where they are outputs, so that they are borrowed exclusively and overlap nothing (or the caller of
+        // `VariantPack::raw` promised all that). The workspace's size and alignment were checked by `BoundPlan::execute`.
         unsafe { self.executable.run(&self.bases, workspace.as_mut_ptr()) };
         self.bases.fill(std::ptr::null_mut());
         Ok(())

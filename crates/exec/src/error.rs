@@ -31,6 +31,12 @@ pub enum ExecError {
     /// A pack entry is missing or cannot be used: hipDNN's INVALID_VALUE.
     #[error("invalid value: {tensor}: {reason}")]
     InvalidValue { uid: i64, tensor: String, reason: InvalidValue },
+    /// A loader asked for a binding that the plan does not have: a defect of its provider, or a damaged payload.
+    #[error("the payload names binding {position}, the plan has {bindings}")]
+    NoBinding { position: u32, bindings: usize },
+    /// The plan's bindings are not what its graph says.
+    #[error("the plan's binding of {tensor} has {field} {found}, the graph says {expected}; compile the graph again")]
+    BindingDisagrees { tensor: String, field: &'static str, found: String, expected: String },
     /// The workspace is too small.
     #[error("the workspace has {found} bytes, the plan needs {expected}")]
     WorkspaceSize { found: u64, expected: u64 },

@@ -5,6 +5,7 @@
 //! * [`Loader`]: the executing half of a provider; [`cpu`]: the CPU provider's kernels.
 //! * [`mod@reference`]: naive implementations in higher precision, which every provider is checked against.
 
+mod agreement;
 mod arguments;
 pub mod cpu;
 mod cpu_loader;

@@ -1,5 +1,6 @@
 //! Opening, binding and executing a plan.
 
+use crate::agreement;
 use crate::arguments::ArgumentTable;
 use crate::device::WORKSPACE_ALIGN;
 use crate::{Device, ExecError, Executable, Loaders, Stream, VariantPack};
@@ -62,6 +63,7 @@ impl<'a> Plan<'a> {
         if canonical.encoding != self.view.canonical()? {
             return Err(ExecError::KeyCollision(canonical.key.to_string()));
         }
+        agreement::check(&self.view, graph, &canonical.uids)?;
         self.bind(device, loaders, |ordinal| {
             let uid = *canonical.uids.get(ordinal as usize)?;
             let tensor = graph.tensor(graph.find(uid)?);

@@ -215,12 +215,7 @@ fn bindings(graph: &VerifiedGraph<'_>) -> Vec<BindingV1> {
     let tensors = graph.tensors().iter().zip(first_use).zip(written).zip(0..).filter(|(((t, _), _), _)| !t.is_virtual);
     tensors
         .map(|(((t, first_use), written), ordinal)| {
-            let kind = match (t.is_runtime, t.value.is_some()) {
-                (false, false) => BindingKind::Device,
-                (true, false) => BindingKind::RuntimeScalar,
-                (true, true) => BindingKind::DefaultedScalar,
-                (false, true) => BindingKind::Constant,
-            };
+            let kind = BindingKind::of_state(t.is_runtime, t.value.is_some());
             BindingV1 {
                 ordinal,
                 role: if written { BindingRole::Output } else { BindingRole::Input } as u8,

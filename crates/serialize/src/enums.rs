@@ -180,6 +180,63 @@ wire_enum! {
     }
 }
 
+impl PointwiseMode {
+    /// Number of tensor inputs that the function takes; 0 for [`PointwiseMode::Unset`].
+    pub const fn arity(self) -> usize {
+        use PointwiseMode as M;
+        match self {
+            M::Unset => 0,
+            M::BinarySelect => 3,
+            M::Add
+            | M::AddSquare
+            | M::CmpEq
+            | M::CmpGe
+            | M::CmpGt
+            | M::CmpLe
+            | M::CmpLt
+            | M::CmpNeq
+            | M::Div
+            | M::EluBwd
+            | M::GeluApproxTanhBwd
+            | M::GeluBwd
+            | M::LogicalAnd
+            | M::LogicalOr
+            | M::Max
+            | M::Min
+            | M::Mul
+            | M::ReluBwd
+            | M::SigmoidBwd
+            | M::SoftplusBwd
+            | M::Sub
+            | M::SwishBwd
+            | M::TanhBwd => 2,
+            M::Abs
+            | M::Ceil
+            | M::EluFwd
+            | M::Erf
+            | M::Exp
+            | M::Floor
+            | M::GeluApproxTanhFwd
+            | M::GeluFwd
+            | M::GenIndex
+            | M::Identity
+            | M::Log
+            | M::LogicalNot
+            | M::Neg
+            | M::Reciprocal
+            | M::ReluFwd
+            | M::Rsqrt
+            | M::SigmoidFwd
+            | M::Sin
+            | M::SoftplusFwd
+            | M::Sqrt
+            | M::SwishFwd
+            | M::Tan
+            | M::TanhFwd => 1,
+        }
+    }
+}
+
 wire_enum! {
     /// Whether a normalisation also yields what its backward pass needs.
     NormFwdPhase {

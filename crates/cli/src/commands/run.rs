@@ -235,7 +235,7 @@ fn output_tensors(graph: &VerifiedGraph<'_>) -> anyhow::Result<Vec<(TensorIx, Ho
 }
 
 fn split<'t>(argument: &'t str, option: &str, form: &str) -> anyhow::Result<(&'t str, &'t str)> {
-    match argument.rsplit_once('=') {
+    match argument.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name, value)),
         _ => bail!("{option} {argument}: expected {form}"),
     }
@@ -288,7 +288,7 @@ fn memory_available() -> u64 {
 /// A file name from a tensor's name, which anybody may have chosen.
 fn file_name(graph: &VerifiedGraph<'_>, ix: TensorIx) -> String {
     let tensor = graph.tensor(ix);
-    let safe: String = tensor.name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).take(80).collect();
+    let safe: String = tensor.name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).take(40).collect();
     match safe.trim_matches('.') {
         "" => format!("{}.npy", tensor.uid),
         name => format!("{}_{name}.npy", tensor.uid),

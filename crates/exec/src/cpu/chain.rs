@@ -3,7 +3,7 @@
 use super::CpuError;
 use super::element::Elem;
 use super::layout::{Tensor, Tensors};
-use super::pointwise::{Params, arity};
+use super::pointwise::Params;
 use super::program::{Operand, Place, Pointwise, Step};
 use super::rows::{Function, Input, LoopDim, Loops, RowOp, RowProgram, View};
 use hipplan_serialize::{DataType, PointwiseMode};
@@ -84,9 +84,9 @@ impl<'a> Builder<'a> {
         })?;
         let given = [Some(op.in0), op.in1, op.in2];
         let found = given.iter().take_while(|o| o.is_some()).count();
-        if found != arity(mode) || given.iter().flatten().count() != found {
+        if found != mode.arity() || given.iter().flatten().count() != found {
             let found = given.iter().flatten().count();
-            return Err(CpuError::Operands { step: self.index, mode: mode.name(), found, expected: arity(mode) });
+            return Err(CpuError::Operands { step: self.index, mode: mode.name(), found, expected: mode.arity() });
         }
         let mut wide = wide_compute(OP, op.compute)?;
         let mut inputs = Vec::new();

@@ -6,6 +6,16 @@ use hipplan_serialize::DataType;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CpuError {
+    /// A step writes memory that it reads.
+    #[error("step {step} writes tensor {written} over tensor {read}, which it reads; they must not share memory")]
+    Overlap {
+        /// Index of the step.
+        step: usize,
+        /// The tensor written.
+        written: u32,
+        /// The tensor read.
+        read: u32,
+    },
     /// The program holds no tensor or no step where one is needed, or far too many.
     #[error("program has {found} {what}, expected {expected}")]
     Count {

@@ -10,7 +10,7 @@ use super::pool::ThreadPool;
 use super::program::{Conv, CpuProgram, Place, Step, StepOp};
 use super::scratch::Scratch;
 use super::steps::Prepared;
-use super::{CpuError, scratch};
+use super::{CpuError, alias, scratch};
 use std::sync::Arc;
 
 /// A CPU program, checked and prepared. Running it allocates nothing and cannot fail.
@@ -53,6 +53,15 @@ impl Executable {
         Self::prepare_on(program, Arc::clone(pool))
     }
 
+    /// Checks a program as [`prepare`](Self::prepare) does, but for no machine in particular: the answer is the same everywhere, so
+    /// that what is made of it is too.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn check(program: &CpuProgram) -> Result<(), CpuError> {
+        Self::prepare_for(program, Arc::clone(ThreadPool::caller_only()), Isa::Portable).map(|_| ())
+    }
+
     /// Prepares for a pool of one's own. The results are the same for any pool.
     ///
     /// # Errors
@@ -65,6 +74,7 @@ impl Executable {
     pub(crate) fn prepare_for(program: &CpuProgram, pool: Arc<ThreadPool>, isa: Isa) -> Result<Self, CpuError> {
         debug_assert!(Isa::all().contains(&isa));
         let tensors = Tensors::check(program)?;
+        alias::check(&tensors, program)?;
         let machine = Machine { isa, threads: pool.threads() };
         let mut steps = Vec::with_capacity(program.steps.len());
         for (index, step) in program.steps.iter().enumerate() {
@@ -113,9 +123,8 @@ impl Executable {
     ///   a step uses point to at least [`span_bytes`](Self::span_bytes) bytes, aligned to the element's size, initialised
     ///   where a step reads them before writing them; the others are ignored and may be null.
     /// * `workspace` is aligned to 64 and has [`workspace_size`](Self::workspace_size) bytes, initialised or not.
-    /// * A tensor that a step writes does not overlap a tensor that the same step reads, except that a pointwise or
-    ///   batch normalisation step may write over an operand of the same dtype, dims and strides. This holds for the
-    ///   program's workspace ranges too.
+    /// * A buffer that a step writes does not overlap another that the same step reads, except that a pointwise or batch
+    ///   normalisation step may write over an operand of the same dtype, dims and strides.
     /// * Nobody else writes those bytes, or reads those of outputs and workspace, during the call.
     pub unsafe fn run(&mut self, bases: &[*mut u8], workspace: *mut u8) {
         for ((slot, &(place, _)), &base) in self.bases.iter_mut().zip(&self.places).zip(bases) {
@@ -134,10 +143,12 @@ impl Executable {
             isa: self.isa,
         };
         for step in &self.steps {
-            // SAFETY: the caller vouches for the tensors, preparing checked that steps stay within their spans and
-            // sized both scratch regions for every step and worker, and `self` is borrowed exclusively.
+            // SAFETY: the caller vouches for the external tensors and the workspace. Preparing checked that steps stay within
+            // their spans, that none writes workspace or a tensor that it reads (`alias`), and sized both scratch regions for
+            // every step and worker; `self` is borrowed exclusively.
             unsafe { step.run(&context) };
         }
+        self.bases.fill(std::ptr::null_mut());
     }
 }
 

@@ -28,6 +28,11 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
+    /// Whether two tensors have one type, dims and strides.
+    pub(crate) fn same_layout(&self, other: &Self) -> bool {
+        self.dtype == other.dtype && self.dims == other.dims && self.strides == other.strides
+    }
+
     /// Checks everything about a tensor that its use does not matter for.
     fn check(program: &CpuProgram, index: usize) -> Result<Self, CpuError> {
         let ordinal = index as u32;

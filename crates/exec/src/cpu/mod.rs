@@ -4,6 +4,7 @@
 //! [`Executable::run`] then allocates nothing, takes no lock but to wake or await idle threads, and gives the same bits
 //! for any number of threads. What each operation computes stands in `docs/operations.md`.
 
+mod alias;
 mod chain;
 mod conv;
 mod element;

@@ -29,37 +29,6 @@ impl Params {
     }
 }
 
-/// Number of operands of a mode.
-pub(crate) fn arity(mode: Mode) -> usize {
-    match mode {
-        Mode::Add
-        | Mode::AddSquare
-        | Mode::CmpEq
-        | Mode::CmpGe
-        | Mode::CmpGt
-        | Mode::CmpLe
-        | Mode::CmpLt
-        | Mode::CmpNeq
-        | Mode::Div
-        | Mode::EluBwd
-        | Mode::GeluApproxTanhBwd
-        | Mode::GeluBwd
-        | Mode::LogicalAnd
-        | Mode::LogicalOr
-        | Mode::Max
-        | Mode::Min
-        | Mode::Mul
-        | Mode::ReluBwd
-        | Mode::SigmoidBwd
-        | Mode::SoftplusBwd
-        | Mode::Sub
-        | Mode::SwishBwd
-        | Mode::TanhBwd => 2,
-        Mode::BinarySelect => 3,
-        _ => 1,
-    }
-}
-
 fn sigmoid<T: Real>(x: T) -> T {
     T::ONE / (T::ONE + (-x).exp())
 }

@@ -12,6 +12,9 @@ use hipplan_serialize::{ConvMode, NodeIx, Op, TensorView, Uid, VerifiedGraph};
 /// # Errors
 /// An operation that the provider does not have, or a result whose elements may share memory.
 pub(super) fn lower(graph: &VerifiedGraph<'_>, groups: &[Group]) -> Result<CpuProgram, Refusal> {
+    if let Some(ix) = graph.tensor_ixs().find(|&ix| graph.tensor(ix).ragged_offset.is_some()) {
+        return Err(Refusal::Declined(format!("ragged tensors are not implemented ({} in canonical order)", graph.tensor_label(ix))));
+    }
     let mut places: Vec<Option<Place>> = vec![None; graph.tensors().len()];
     let mut steps = Vec::with_capacity(groups.len());
     // When each tensor that lies in the workspace is made and last read, in steps.

@@ -6,7 +6,7 @@ mod workspace;
 
 use crate::compile::CompileError;
 use crate::provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, Refusal, Site};
-use hipplan_exec::cpu::{CpuProgram, Executable};
+use hipplan_exec::cpu::{CpuError, CpuProgram, Executable};
 use hipplan_exec::{CPU_PAYLOAD_KIND, CPU_PAYLOAD_VERSION};
 use hipplan_serialize::{ApiVersion, Target, VerifiedGraph};
 
@@ -15,8 +15,8 @@ pub const CPU_ENGINE: &str = "HIPPLAN_CPU";
 /// Raised whenever the same graph might be lowered into another program.
 const CPU_ENGINE_REVISION: &str = "1";
 
-/// The compiling half of the `cpu` provider. It lowers a graph to a program of the CPU device; runtime scalars are read at execute,
-/// so it never has to decline one (R16 §4.6).
+/// The compiling half of the `cpu` provider. It lowers a graph to a program of the CPU device. Runtime scalars are read at execute and
+/// never folded, so none is declined for being runtime (R16 §4.6).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuCompiler;
 
@@ -53,15 +53,16 @@ impl Compiler for CpuCompiler {
 }
 
 /// The program of a graph. The loader's own check has the last word on what is supported; what it refuses with fused chains is
-/// tried without.
+/// tried without. The check is for no machine in particular, so that the program does not depend on the one that compiles (P6).
 fn lower(graph: &VerifiedGraph<'_>) -> Result<CpuProgram, Refusal> {
+    let declined = |error: CpuError| Refusal::Declined(error.to_string());
     let fused = lower::lower(graph, &fuse::fuse(graph))?;
-    if Executable::prepare(&fused).is_ok() {
-        return Ok(fused);
+    match Executable::check(&fused) {
+        Ok(()) => return Ok(fused),
+        // How much memory there is at the moment says nothing about the program.
+        Err(error @ CpuError::OutOfMemory { .. }) => return Err(declined(error)),
+        Err(_) => {}
     }
     let plain = lower::lower(graph, &fuse::one_each(graph))?;
-    match Executable::prepare(&plain) {
-        Ok(_) => Ok(plain),
-        Err(error) => Err(Refusal::Declined(error.to_string())),
-    }
+    Executable::check(&plain).map(|()| plain).map_err(declined)
 }

@@ -111,6 +111,16 @@ pub enum BindingKind {
 }
 
 impl BindingKind {
+    /// The kind of a tensor in this by-value state (R16 §4.2).
+    pub const fn of_state(is_runtime: bool, has_value: bool) -> Self {
+        match (is_runtime, has_value) {
+            (false, false) => Self::Device,
+            (true, false) => Self::RuntimeScalar,
+            (true, true) => Self::DefaultedScalar,
+            (false, true) => Self::Constant,
+        }
+    }
+
     /// The kind with this number.
     pub const fn from_number(n: u8) -> Option<Self> {
         match n {

@@ -121,7 +121,7 @@ fn formula(mode: Mode, op: &Pointwise, a: f64, b: f64, c: f64) -> f64 {
 
 /// Number of operands, by trying: the wrong number is refused.
 fn operands(mode: Mode) -> usize {
-    super::super::pointwise::arity(mode)
+    mode.arity()
 }
 
 fn modes() -> impl Iterator<Item = Mode> {
