@@ -33,6 +33,9 @@ pub enum ArtifactError {
     /// The length in the header is not the buffer's.
     #[error("graph artifact: {found} bytes follow the header, it says {expected}; the file is truncated or has grown")]
     Length { found: u64, expected: u64 },
+    /// A reserved byte is not zero: written by something that is not hipplan, or newer.
+    #[error("graph artifact: reserved byte {at} is {found:#04x}, expected 0")]
+    Reserved { at: usize, found: u8 },
     /// The bytes are not what was written.
     #[error("graph artifact: digest is {found}, the header says {expected}; the file is damaged")]
     Digest { found: ContentHash, expected: ContentHash },
@@ -99,6 +102,9 @@ impl<'a> Artifact<'a> {
         let (found, expected) = (digest(header, buffer), ContentHash(stated));
         if found != expected {
             return Err(ArtifactError::Digest { found, expected });
+        }
+        if let Some(at) = (10..12).chain(24..32).find(|&at| header[at] != 0) {
+            return Err(ArtifactError::Reserved { at, found: header[at] });
         }
         let min_reader_version = u32::from_le_bytes([header[12], header[13], header[14], header[15]]);
         if min_reader_version > READER_VERSION {

@@ -39,6 +39,9 @@ impl<'a> PlanView<'a> {
             return Err(PlanError::Misaligned);
         }
         let meta_at = header.meta_start() as usize;
+        if let Some(&byte) = file[meta_at + header.meta_len as usize..end].iter().find(|&&b| b != 0) {
+            return Err(PlanError::MetadataField { field: "padding".into(), found: byte.to_string(), expected: "0".into() });
+        }
         let meta = rkyv::access::<ArchivedPlanMetaV1, rkyv::rancor::Error>(&file[meta_at..meta_at + header.meta_len as usize])
             .map_err(|e| PlanError::Metadata(e.to_string()))?;
         meta.check()?;
@@ -131,7 +134,11 @@ impl<'a> PlanView<'a> {
         if found != row.digest {
             return Err(PlanError::SectionDigest { index, name, found, expected: row.digest });
         }
-        Ok(&padded[..row.len as usize])
+        let (section, padding) = padded.split_at(row.len as usize);
+        match padding.iter().find(|&&b| b != 0) {
+            None => Ok(section),
+            Some(&byte) => Err(PlanError::Section { index, field: "padding", found: byte.into(), expected: 0 }),
+        }
     }
 }
 
@@ -144,6 +151,9 @@ fn check_table(file: &[u8], header: &Header) -> Result<[u32; SectionKind::ALL.le
         let at = HEADER + index as usize * ROW;
         let row = SectionRow::parse(&file[at..at + ROW]);
         let fail = |field, found, expected| PlanError::Section { index, field, found, expected };
+        if let Some(&byte) = file[at + 4..at + 8].iter().chain(&file[at + 24..at + 32]).find(|&&b| b != 0) {
+            return Err(fail("reserved field", byte.into(), 0));
+        }
         if row.offset != next {
             return Err(fail("offset", row.offset, next));
         }
