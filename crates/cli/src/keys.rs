@@ -1,7 +1,7 @@
 //! Plans named on the command line by key.
 
 use anyhow::{Context, bail};
-use hipplan::{Device, GraphKey, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, find_by_graph_key};
+use hipplan::{Device, GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, find_by_graph_key};
 
 /// Shortest prefix of a key that is looked for.
 const SHORTEST: usize = 4;
@@ -25,7 +25,7 @@ pub(crate) fn neither(text: &str) -> String {
 pub(crate) fn find(store: &Store, text: &str, device: &Device) -> anyhow::Result<PlanBytes> {
     let text = text.to_ascii_lowercase();
     if let Ok(graph) = text.parse::<GraphKey>() {
-        let misses = match find_by_graph_key(store, &graph, device, &Policy::Default) {
+        let misses = match find_by_graph_key(store, &graph, device, &Loaders::default(), &Policy::Default) {
             Restore::Found(plan) => return Ok(plan),
             Restore::Missed(misses) => misses,
         };

@@ -2,7 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::{Device, ExecError, Stream};
-use hipplan_serialize::plan::{PayloadView, PlanView};
+use hipplan_serialize::plan::{PayloadError, PayloadView, PlanView};
 use std::ops::RangeInclusive;
 
 /// The executing half of a provider. It needs neither a graph nor a compiler (X4).
@@ -51,11 +51,29 @@ impl Loaders {
         self.0.insert(0, loader);
     }
 
-    pub(crate) fn find(&self, kind: &str) -> Option<&dyn Loader> {
+    /// Whether some loader accepts the plan's payload, by its kind and version.
+    ///
+    /// # Errors
+    /// No loader does, or the payload's head is damaged.
+    pub fn accept(&self, plan: &PlanView<'_>) -> Result<(), ExecError> {
+        self.loader_of(plan).map(|_| ())
+    }
+
+    /// The loader of a plan's payload, and the payload behind its version check.
+    pub(crate) fn loader_of<'p>(&self, plan: &PlanView<'p>) -> Result<(&dyn Loader, PayloadView<'p>), ExecError> {
+        let head = plan.payload()?;
+        let Some(loader) = self.find(head.kind()) else {
+            return Err(PayloadError::UnknownKind { found: head.kind().to_owned(), expected: self.kinds() }.into());
+        };
+        let versions = loader.versions();
+        Ok((loader, head.accept(loader.kind(), *versions.start(), *versions.end())?))
+    }
+
+    fn find(&self, kind: &str) -> Option<&dyn Loader> {
         self.0.iter().find(|l| l.kind() == kind).map(|l| &**l)
     }
 
-    pub(crate) fn kinds(&self) -> String {
+    fn kinds(&self) -> String {
         self.0.iter().map(|l| l.kind()).collect::<Vec<_>>().join(", ")
     }
 }

@@ -4,7 +4,7 @@ use crate::agreement;
 use crate::arguments::ArgumentTable;
 use crate::device::WORKSPACE_ALIGN;
 use crate::{Device, ExecError, Executable, Loaders, Stream, VariantPack};
-use hipplan_serialize::plan::{PayloadError, PayloadView, PlanView};
+use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{GraphKey, PlanKey, VerifiedGraph};
 
 /// A checked plan over borrowed bytes.
@@ -78,12 +78,7 @@ impl<'a> Plan<'a> {
             let device = device.targets().iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
             return Err(ExecError::Target { plan: target.to_owned(), device });
         }
-        let head = self.view.payload()?;
-        let Some(loader) = loaders.find(head.kind()) else {
-            return Err(PayloadError::UnknownKind { found: head.kind().to_owned(), expected: loaders.kinds() }.into());
-        };
-        let versions = loader.versions();
-        let payload: PayloadView<'_> = head.accept(loader.kind(), *versions.start(), *versions.end())?;
+        let (loader, payload) = loaders.loader_of(&self.view)?;
         self.view.check_runtime_set(&payload)?;
         let table = ArgumentTable::new(meta, &payload, name)?;
         let executable = loader.load(&self.view, &payload, device)?;

@@ -1,6 +1,6 @@
 //! From a key to the bytes of a plan: the lookup that a fresh process makes.
 
-use crate::Device;
+use crate::{Device, ExecError, Loaders};
 use hipplan_serialize::{GraphKey, Policy, SelectionKey};
 use hipplan_store::{Lookup, Miss, PlanBytes, Store};
 
@@ -10,23 +10,38 @@ pub enum Restore {
     /// The best plan for the device.
     Found(PlanBytes),
     /// No usable plan, and why, for each target that was tried.
-    Missed(Vec<(String, Miss)>),
+    Missed(Vec<(String, RestoreMiss)>),
+}
+
+/// Why a lookup found no plan to use.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreMiss {
+    /// The store has none, or none that can be read.
+    #[error(transparent)]
+    Store(#[from] Miss),
+    /// The store has one that no loader here accepts: too old, too new, or of another provider.
+    #[error("a plan is there and no loader accepts it: {0}")]
+    NotAccepted(ExecError),
 }
 
 /// Finds the best plan of a graph for a device: targets in the device's order, plans in the order of their selection.
 ///
-/// A plan that cannot be read is passed over for the next one; no fault of the store fails the caller.
-pub fn find_by_graph_key(store: &Store, graph: &GraphKey, device: &Device, policy: &Policy) -> Restore {
+/// A plan that cannot be read, or that no loader accepts, is passed over for the next one; no fault of the store fails the caller.
+pub fn find_by_graph_key(store: &Store, graph: &GraphKey, device: &Device, loaders: &Loaders, policy: &Policy) -> Restore {
     let mut misses = Vec::new();
     for target in device.targets() {
         let target = target.to_string();
         match store.find_selection(&SelectionKey::new(graph, &target, policy)) {
-            Lookup::Miss(miss) => misses.push((target, miss)),
+            Lookup::Miss(miss) => misses.push((target, miss.into())),
             Lookup::Hit(selection) => {
                 for plan in &selection.plans {
                     match store.get_plan(plan) {
-                        Lookup::Hit(bytes) => return Restore::Found(bytes),
-                        Lookup::Miss(miss) => misses.push((target.clone(), miss)),
+                        Lookup::Hit(bytes) => match loaders.accept(&bytes.view()) {
+                            Ok(()) => return Restore::Found(bytes),
+                            Err(error) => misses.push((target.clone(), RestoreMiss::NotAccepted(error))),
+                        },
+                        Lookup::Miss(miss) => misses.push((target.clone(), miss.into())),
                     }
                 }
             }

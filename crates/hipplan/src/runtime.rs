@@ -1,10 +1,10 @@
 //! The short way: one store, one device.
 
-use hipplan_exec::{BoundPlan, Device, ExecError, Loaders, Plan, Restore, find_by_graph_key};
+use hipplan_exec::{BoundPlan, Device, ExecError, Plan, Restore, RestoreMiss, find_by_graph_key};
 use hipplan_planner::{CompileError, Ensured, Providers, Request, ensure_plan};
 use hipplan_serialize::canon::NoKey;
 use hipplan_serialize::{GraphKey, Policy, Target, VerifiedGraph};
-use hipplan_store::{Miss, Mode, PlanBytes, Store, StoreError};
+use hipplan_store::{Mode, PlanBytes, Store, StoreError};
 use std::path::Path;
 
 /// A store and a device, with the providers that are built in.
@@ -12,7 +12,6 @@ use std::path::Path;
 pub struct Runtime {
     store: Store,
     device: Device,
-    loaders: Loaders,
     providers: Providers,
 }
 
@@ -31,14 +30,14 @@ pub enum RestoreError {
         /// The store's folder.
         store: String,
         /// Why, for each target that was tried.
-        misses: Vec<(String, Miss)>,
+        misses: Vec<(String, RestoreMiss)>,
     },
     /// The plan is there and cannot be bound.
     #[error(transparent)]
     Bind(#[from] ExecError),
 }
 
-fn reasons(misses: &[(String, Miss)]) -> String {
+fn reasons(misses: &[(String, RestoreMiss)]) -> String {
     misses.iter().map(|(target, miss)| format!("target {target}: {miss}")).collect::<Vec<_>>().join("; ")
 }
 
@@ -53,7 +52,7 @@ impl Runtime {
 
     /// A runtime for the CPU device over a store that has been opened.
     pub fn new(store: Store) -> Self {
-        Self { store, device: Device::Cpu, loaders: Loaders::default(), providers: Providers::default() }
+        Self { store, device: Device::Cpu, providers: Providers::default() }
     }
 
     /// The store.
@@ -61,14 +60,9 @@ impl Runtime {
         &self.store
     }
 
-    /// The compiling halves of the providers, to add to.
+    /// The providers, compilers and loaders, to add to.
     pub fn providers_mut(&mut self) -> &mut Providers {
         &mut self.providers
-    }
-
-    /// The executing halves of the providers, to add to.
-    pub fn loaders_mut(&mut self) -> &mut Loaders {
-        &mut self.loaders
     }
 
     /// Makes sure that the store holds a plan of the graph for the device: compiles it if need be.
@@ -86,7 +80,7 @@ impl Runtime {
     /// The store holds no usable plan, or it cannot be bound. Nothing is compiled.
     pub fn restore(&self, graph: &VerifiedGraph<'_>) -> Result<BoundPlan, RestoreError> {
         let plan = self.find(&graph.canonical()?.key)?;
-        Ok(Plan::new(plan.view()).bind_by_graph(&self.device, &self.loaders, graph)?)
+        Ok(Plan::new(plan.view()).bind_by_graph(&self.device, self.providers.loaders(), graph)?)
     }
 
     /// Restores the plan of a graph that is known by its key alone. Packs name tensors by canonical ordinal.
@@ -95,7 +89,7 @@ impl Runtime {
     /// The store holds no usable plan, or it cannot be bound. Nothing is compiled.
     pub fn restore_by_key(&self, graph: &GraphKey) -> Result<BoundPlan, RestoreError> {
         let plan = self.find(graph)?;
-        Ok(Plan::new(plan.view()).bind_by_key(&self.device, &self.loaders)?)
+        Ok(Plan::new(plan.view()).bind_by_key(&self.device, self.providers.loaders())?)
     }
 
     /// The plan file of a graph.
@@ -103,7 +97,7 @@ impl Runtime {
     /// # Errors
     /// The store holds no usable plan.
     pub fn find(&self, graph: &GraphKey) -> Result<PlanBytes, RestoreError> {
-        match find_by_graph_key(&self.store, graph, &self.device, &Policy::Default) {
+        match find_by_graph_key(&self.store, graph, &self.device, self.providers.loaders(), &Policy::Default) {
             Restore::Found(plan) => Ok(plan),
             Restore::Missed(misses) => {
                 Err(RestoreError::Missed { what: format!("graph {graph}"), store: self.store.root().display().to_string(), misses })

@@ -25,15 +25,19 @@ pub enum Ensured {
 ///
 /// A plan that the selection leads to and that is whole, its code objects too, is not compiled again. What is wrong beside
 /// it is put right from the store's own bytes first: a plan record that leads to no such plan, and rows of the selection
-/// that do not.
+/// that do not. A plan that no loader here accepts, because another hipplan wrote it, is no answer; it keeps its place behind
+/// the one that is compiled, so that versions share a store in peace.
 ///
 /// # Errors
 /// No provider takes the graph, or compiling failed, or a store that does not degrade failed.
 pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<Ensured, CompileError> {
     let selection = SelectionKey::new(&canonical.key, &request.target.to_string(), request.policy);
+    let mut whole: Vec<PlanRef> = Vec::new();
     if let Lookup::Hit(found) = store.find_selection(&selection) {
-        let whole: Vec<PlanRef> = found.plans.iter().copied().filter(|plan| read(store, plan).is_some()).collect();
-        if let Some(best) = whole.first() {
+        whole = found.plans.iter().copied().filter(|plan| read(store, plan).is_some()).collect();
+        // What no loader here accepts stays for those who have one.
+        let usable = |plan: &&PlanRef| read(store, plan).is_some_and(|(bytes, _)| providers.loaders().accept(&bytes.view()).is_ok());
+        if let Some(best) = whole.iter().find(usable) {
             let Persisted::No(reason) = repair(store, &selection, &found.plans, &whole)? else {
                 return Ok(Ensured::Present(best.key));
             };
@@ -44,7 +48,9 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
         }
     }
     let plan = compile_canonical(canonical, request, providers)?;
-    match put(store, &plan)? {
+    whole.retain(|other| other.key != plan.plan_ref.key);
+    whole.insert(0, plan.plan_ref);
+    match put(store, &plan, &whole)? {
         Persisted::No(reason) => Ok(Ensured::NotStored { plan: Box::new(plan), reason }),
         _ => Ok(Ensured::Compiled(plan.plan_ref.key)),
     }
@@ -76,8 +82,8 @@ fn repair(store: &Store, selection: &SelectionKey, named: &[PlanRef], whole: &[P
     if named == whole { Ok(Persisted::Unchanged) } else { store.put_selection(selection, whole) }
 }
 
-/// Blobs, then the plan that names them, then the selection that names the plan.
-fn put(store: &Store, plan: &CompiledPlan) -> Result<Persisted, StoreError> {
+/// Blobs, then the plan that names them, then the selection that names the plan, and behind it those that others can use.
+fn put(store: &Store, plan: &CompiledPlan, selected: &[PlanRef]) -> Result<Persisted, StoreError> {
     for blob in &plan.code_objects {
         let put = store.put_blob(blob)?;
         if !put.persisted.is_persisted() {
@@ -88,5 +94,5 @@ fn put(store: &Store, plan: &CompiledPlan) -> Result<Persisted, StoreError> {
     if !put.persisted.is_persisted() {
         return Ok(put.persisted);
     }
-    store.put_selection(&plan.selection, &[plan.plan_ref])
+    store.put_selection(&plan.selection, selected)
 }

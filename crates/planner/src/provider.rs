@@ -1,7 +1,7 @@
 //! The compiling half of a provider.
 
 use crate::compile::CompileError;
-use hipplan_exec::Device;
+use hipplan_exec::{Device, Loaders};
 use hipplan_serialize::{ApiVersion, Knob, Target, VerifiedGraph};
 use std::fmt;
 
@@ -142,35 +142,48 @@ pub trait Compiler: Send + Sync {
     fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<Compiled, CompileError>;
 }
 
-/// The providers that a process has, in order of preference.
-pub struct Providers(Vec<Box<dyn Compiler>>);
+/// The providers that a process has, in order of preference: their compilers, and the loaders that tell which stored plans are of use.
+pub struct Providers {
+    compilers: Vec<Box<dyn Compiler>>,
+    loaders: Loaders,
+}
 
 impl Default for Providers {
     /// The providers that are built in.
     fn default() -> Self {
-        Self(vec![Box::new(crate::cpu::CpuCompiler)])
+        Self { compilers: vec![Box::new(crate::cpu::CpuCompiler)], loaders: Loaders::default() }
     }
 }
 
 impl fmt::Debug for Providers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|p| p.identity())).finish()
+        f.debug_list().entries(self.compilers.iter().map(|p| p.identity())).finish()
     }
 }
 
 impl Providers {
-    /// No provider.
+    /// No compiler, and the loaders that are built in.
     pub fn none() -> Self {
-        Self(Vec::new())
+        Self { compilers: Vec::new(), loaders: Loaders::default() }
+    }
+
+    /// The executing halves.
+    pub fn loaders(&self) -> &Loaders {
+        &self.loaders
+    }
+
+    /// The executing halves, to add to.
+    pub fn loaders_mut(&mut self) -> &mut Loaders {
+        &mut self.loaders
     }
 
     /// Adds a provider behind those that were there.
     pub fn add(&mut self, provider: Box<dyn Compiler>) -> &mut Self {
-        self.0.push(provider);
+        self.compilers.push(provider);
         self
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Compiler> {
-        self.0.iter().map(|p| &**p)
+        self.compilers.iter().map(|p| &**p)
     }
 }

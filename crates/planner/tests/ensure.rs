@@ -140,3 +140,53 @@ fn a_damaged_plan_or_selection_is_compiled_again() {
     }
     assert!(matches!(it.store.get_plan(&it.plan), Lookup::Hit(_)));
 }
+
+/// A plan that only another hipplan can load is no answer, and stays for that one.
+#[test]
+fn a_plan_that_no_loader_accepts_is_compiled_again_and_kept_behind() {
+    use hipplan_exec::{Device, ExecError, Executable, Loader, Restore, find_by_graph_key};
+    use hipplan_serialize::plan::{PayloadView, PlanView};
+
+    /// Accepts what the cpu provider has not written yet, and would refuse to load it.
+    struct Newer;
+
+    impl Loader for Newer {
+        fn kind(&self) -> &'static str {
+            "cpu"
+        }
+
+        fn versions(&self) -> std::ops::RangeInclusive<u32> {
+            2..=9
+        }
+
+        fn load(&self, _: &PlanView<'_>, _: &PayloadView<'_>, _: &Device) -> Result<Box<dyn Executable>, ExecError> {
+            Err(ExecError::OutOfMemory { what: "nothing", bytes: 0 })
+        }
+    }
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = hipplan_store::Store::open(folder.path().join("store"), hipplan_store::Mode::ReadWrite).expect("a store");
+    let mut builder = hipplan_serialize::GraphBuilder::new();
+    let x = builder.tensor(hipplan_serialize::TensorAttributes::packed(hipplan_serialize::DataType::Float, &[4]));
+    let y = builder.tensor(hipplan_serialize::TensorAttributes::packed(hipplan_serialize::DataType::Float, &[4]));
+    let op = hipplan_serialize::ops::Pointwise::unary(hipplan_serialize::PointwiseMode::Neg, x, y);
+    builder.node("", hipplan_serialize::DataType::Float, op);
+    let canonical = builder.build().expect("a graph").view().canonical().expect("a key");
+    let (target, policy) = (hipplan_serialize::Target::Cpu, hipplan_serialize::Policy::Default);
+    let request = hipplan_planner::Request { target: &target, policy: &policy };
+
+    let today = hipplan_planner::Providers::default();
+    let mut tomorrow = hipplan_planner::Providers::default();
+    tomorrow.loaders_mut().add(Box::new(Newer));
+    let ensure = |providers| hipplan_planner::ensure_plan(&store, &canonical, &request, providers).expect("ensured");
+    assert!(matches!(ensure(&today), hipplan_planner::Ensured::Compiled(_)));
+    assert!(matches!(ensure(&today), hipplan_planner::Ensured::Present(_)));
+    // The other hipplan does not take today's plan for an answer; a lookup says why.
+    assert!(matches!(ensure(&tomorrow), hipplan_planner::Ensured::Compiled(_)));
+    let Restore::Missed(misses) = find_by_graph_key(&store, &canonical.key, &Device::Cpu, tomorrow.loaders(), &policy) else {
+        panic!("found")
+    };
+    assert!(misses[0].1.to_string().contains("too old"), "{}", misses[0].1);
+    // Today's still finds its own.
+    assert!(matches!(find_by_graph_key(&store, &canonical.key, &Device::Cpu, today.loaders(), &policy), Restore::Found(_)));
+}

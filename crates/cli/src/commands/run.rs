@@ -131,7 +131,7 @@ impl Run {
         let key = imported.graph.view().canonical()?.key;
         let start = Instant::now();
         let store = location::readable(global)?;
-        match find_by_graph_key(&store, &key, &Device::Cpu, &Policy::Default) {
+        match find_by_graph_key(&store, &key, &Device::Cpu, &Loaders::default(), &Policy::Default) {
             Restore::Found(plan) => Ok(Subject { plan, graph: imported.graph, by_key: false, found_in: start.elapsed() }),
             Restore::Missed(misses) => {
                 let reasons: Vec<String> = misses.iter().map(|(target, miss)| format!("target {target}: {miss}")).collect();
