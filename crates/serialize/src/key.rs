@@ -4,7 +4,7 @@
 //! |-------------------------|----------|---------|--------------|----------------|
 //! | canonical graph         | yes      | through GraphKey | through GraphKey | through the canonical section |
 //! | tensor and node names, caller's uids, graph id | no | no | no | no |
-//! | preferred engine        | no       | through the engine chosen | through the policy | through the engine |
+//! | preferred engine        | no       | no      | no           | no             |
 //! | target                  | no       | yes     | yes          | yes            |
 //! | provider, engine, revision | no    | yes     | no           | yes            |
 //! | knobs                   | no       | yes     | no           | yes            |

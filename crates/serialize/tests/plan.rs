@@ -198,16 +198,9 @@ fn every_change_of_a_single_byte_is_refused() {
     assert_eq!(check(&good), Ok(()));
     let mut file = aligned(&good);
     for at in 0..good.len() {
-        for change in [0x01, 0x80, 0xff, 0x20, 0x5a] {
-            file[at] ^= change;
-            assert!(PlanView::open(&file).and_then(|v| v.verify()).is_err(), "byte {at} ^ {change:#x}");
-            file[at] ^= change;
-        }
-    }
-    for at in 0..64 {
         for change in 1..=255 {
             file[at] ^= change;
-            assert!(PlanView::open(&file).is_err(), "byte {at} ^ {change:#x}");
+            assert!(PlanView::open(&file).and_then(|v| v.verify()).is_err(), "byte {at} ^ {change:#x}");
             file[at] ^= change;
         }
     }
