@@ -68,6 +68,11 @@ pub(crate) fn problem(error: &hipplan::StoreError) -> anyhow::Result<()> {
     line(format_args!("{BAD}{word}:{RESET} {error}"))
 }
 
+/// A number of things: "1 plan", "3 plans".
+pub(crate) fn count(n: usize, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
+
 /// Bytes as a person reads them.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];

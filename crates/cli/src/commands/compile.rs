@@ -161,5 +161,5 @@ pub(crate) fn summary(report: &BatchReport) -> String {
     missing.sort_unstable();
     missing.dedup();
     let tail = if missing.is_empty() { String::new() } else { format!("; operations that no engine has yet: {}", missing.join(", ")) };
-    format!("{} graphs: {}{tail}", report.rows.len(), counts.join(", "))
+    format!("{}: {}{tail}", output::count(report.rows.len(), "graph"), counts.join(", "))
 }

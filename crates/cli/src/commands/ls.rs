@@ -46,7 +46,7 @@ impl Ls {
             for problem in &problems {
                 output::problem(problem)?;
             }
-            output::line(format_args!("{} plans, {}, in {}", plans.len(), output::bytes(total), store.root().display()))?;
+            output::line(format_args!("{}, {}, in {}", output::count(plans.len(), "plan"), output::bytes(total), store.root().display()))?;
         }
         Ok(if problems.is_empty() { Exit::Good } else { Exit::Findings })
     }

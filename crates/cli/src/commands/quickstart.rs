@@ -136,7 +136,10 @@ impl Quickstart {
                 0 => format!("{}all right{}", output::GOOD, output::RESET),
                 n => format!("{}{n} wrong{}", output::BAD, output::RESET),
             };
-            output::line(format_args!("executed    {good} plans, each in a new process with nothing but the store and a key: {verdict}"))?;
+            output::line(format_args!(
+                "executed    {}, each in a new process with nothing but the store and a key: {verdict}",
+                output::count(good, "plan")
+            ))?;
             if global.store.is_some() {
                 output::line(format_args!("store       {}", folder.display()))?;
             }
