@@ -1,7 +1,7 @@
 //! Plans named on the command line by key.
 
 use anyhow::{Context, bail};
-use hipplan::{Device, GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, find_by_graph_key};
+use hipplan::{Device, GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, describe_misses, find_by_graph_key};
 
 /// Shortest prefix of a key that is looked for.
 const SHORTEST: usize = 4;
@@ -35,8 +35,7 @@ pub(crate) fn find(store: &Store, text: &str, device: &Device) -> anyhow::Result
         {
             return Ok(plan);
         }
-        let reasons: Vec<String> = misses.iter().map(|(target, miss)| format!("target {target}: {miss}")).collect();
-        bail!("no plan for key {text} in the store {}: {}", store.root().display(), reasons.join("; "));
+        bail!("no plan for key {text} in the store {}: {}", store.root().display(), describe_misses(&misses));
     }
     let mut found: Vec<(PlanKey, PlanBytes)> = Vec::new();
     for plan in store.iter_plans().filter_map(Result::ok) {

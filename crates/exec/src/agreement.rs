@@ -1,7 +1,7 @@
 //! Whether a plan's bindings are those of the graph that it is bound by.
 
 use crate::ExecError;
-use hipplan_serialize::plan::{BindingKind, BindingRole, PlanView};
+use hipplan_serialize::plan::{ArchivedPlanMetaV1, BindingKind, BindingRole, PayloadView};
 use hipplan_serialize::{FieldRole, Uid, VerifiedGraph};
 
 /// Compares bindings and baked values with the graph: which slots are host memory, and how large the others are, is not for a file to
@@ -9,10 +9,14 @@ use hipplan_serialize::{FieldRole, Uid, VerifiedGraph};
 ///
 /// # Errors
 /// The first binding that disagrees.
-pub(crate) fn check(plan: &PlanView<'_>, graph: &VerifiedGraph<'_>, uids: &[Uid]) -> Result<(), ExecError> {
-    let payload = plan.payload()?.read_tables()?;
+pub(crate) fn check(
+    meta: &ArchivedPlanMetaV1,
+    payload: &PayloadView<'_>,
+    graph: &VerifiedGraph<'_>,
+    uids: &[Uid],
+) -> Result<(), ExecError> {
     let mut baked = payload.baked().peekable();
-    let mut bindings = plan.meta().bindings.iter();
+    let mut bindings = meta.bindings.iter();
     let mut written = vec![false; graph.tensors().len()];
     for operand in graph.all_operands().iter().filter(|o| o.role == FieldRole::Output) {
         written[operand.tensor.index()] = true;

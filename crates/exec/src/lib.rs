@@ -24,5 +24,5 @@ pub use device::{Device, Stream, WORKSPACE_ALIGN, Workspace};
 pub use error::{ExecError, InvalidValue};
 pub use loader::{Executable, Loader, Loaders};
 pub use plan::{BoundPlan, Plan};
-pub use restore::{Restore, RestoreMiss, find_by_graph_key};
+pub use restore::{Restore, RestoreMiss, describe_misses, find_by_graph_key};
 pub use variant_pack::VariantPack;

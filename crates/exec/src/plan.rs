@@ -4,7 +4,7 @@ use crate::agreement;
 use crate::arguments::ArgumentTable;
 use crate::device::WORKSPACE_ALIGN;
 use crate::{Device, ExecError, Executable, Loaders, Stream, VariantPack};
-use hipplan_serialize::plan::PlanView;
+use hipplan_serialize::plan::{PayloadView, PlanView};
 use hipplan_serialize::{GraphKey, PlanKey, VerifiedGraph};
 
 /// A checked plan over borrowed bytes.
@@ -47,7 +47,7 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// The payload is refused: damaged, of a kind or version that no loader accepts, or in disagreement with the bindings.
     pub fn bind_by_key(&self, device: &Device, loaders: &Loaders) -> Result<BoundPlan, ExecError> {
-        self.bind(device, loaders, |_| None)
+        self.bind(device, loaders, |_| Ok(()), |_| None)
     }
 
     /// Loads the plan on a device; packs will name tensors by the uids of `graph`, and messages by its names.
@@ -63,15 +63,23 @@ impl<'a> Plan<'a> {
         if canonical.encoding != self.view.canonical()? {
             return Err(ExecError::KeyCollision(canonical.key.to_string()));
         }
-        agreement::check(&self.view, graph, &canonical.uids)?;
-        self.bind(device, loaders, |ordinal| {
+        let agrees = |payload: &PayloadView<'_>| agreement::check(self.view.meta(), payload, graph, &canonical.uids);
+        self.bind(device, loaders, agrees, |ordinal| {
             let uid = *canonical.uids.get(ordinal as usize)?;
             let tensor = graph.tensor(graph.find(uid)?);
             Some((uid.0, tensor.name.to_owned()))
         })
     }
 
-    fn bind(&self, device: &Device, loaders: &Loaders, name: impl FnMut(u32) -> Option<(i64, String)>) -> Result<BoundPlan, ExecError> {
+    /// `agrees` looks at the payload once a loader has accepted its kind and version; `name` gives the caller's uid and name of a
+    /// tensor by its canonical ordinal.
+    fn bind(
+        &self,
+        device: &Device,
+        loaders: &Loaders,
+        agrees: impl FnOnce(&PayloadView<'_>) -> Result<(), ExecError>,
+        name: impl FnMut(u32) -> Option<(i64, String)>,
+    ) -> Result<BoundPlan, ExecError> {
         let meta = self.view.meta();
         let target = meta.target.as_str();
         if !device.targets().iter().any(|t| t.to_string() == target) {
@@ -80,6 +88,7 @@ impl<'a> Plan<'a> {
         }
         let (loader, payload) = loaders.loader_of(&self.view)?;
         self.view.check_runtime_set(&payload)?;
+        agrees(&payload)?;
         let table = ArgumentTable::new(meta, &payload, name)?;
         let executable = loader.load(&self.view, &payload, device)?;
         Ok(BoundPlan { table, executable, workspace_size: meta.workspace_size.to_native(), key: self.key() })

@@ -25,6 +25,11 @@ pub enum RestoreMiss {
     NotAccepted(ExecError),
 }
 
+/// The misses of a lookup in one line, for a message.
+pub fn describe_misses(misses: &[(String, RestoreMiss)]) -> String {
+    misses.iter().map(|(target, miss)| format!("target {target}: {miss}")).collect::<Vec<_>>().join("; ")
+}
+
 /// Finds the best plan of a graph for a device: targets in the device's order, plans in the order of their selection.
 ///
 /// A plan that cannot be read, or that no loader accepts, is passed over for the next one; no fault of the store fails the caller.

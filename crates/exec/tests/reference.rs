@@ -554,26 +554,9 @@ fn chain_graph(dtype: DataType) -> GraphBuf {
         conv_mode: ConvMode::CrossCorrelation,
     };
     g.node("", DataType::Unset, conv);
-    g.node("", DataType::Unset, Pointwise { in_1: Some(bias), ..pointwise(PointwiseMode::Add, summed, biased) });
-    g.node("", DataType::Unset, pointwise(PointwiseMode::ReluFwd, biased, Y));
+    g.node("", DataType::Unset, Pointwise { in_1: Some(bias), ..Pointwise::unary(PointwiseMode::Add, summed, biased) });
+    g.node("", DataType::Unset, Pointwise::unary(PointwiseMode::ReluFwd, biased, Y));
     g.build().unwrap()
-}
-
-fn pointwise(mode: PointwiseMode, in_0: Uid, out_0: Uid) -> Pointwise {
-    Pointwise {
-        mode,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        axis: None,
-        in_0,
-        in_1: None,
-        in_2: None,
-        out_0,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    }
 }
 
 #[test]
@@ -624,7 +607,7 @@ fn pointwise_graph(mode: PointwiseMode, dtype: DataType, out: DataType) -> Graph
         swish_beta: Some(1.5),
         elu_alpha: Some(0.7),
         softplus_beta: Some(2.0),
-        ..pointwise(mode, X, Y)
+        ..Pointwise::unary(mode, X, Y)
     };
     g.node("", DataType::Unset, op);
     g.build().unwrap()
@@ -874,7 +857,7 @@ fn by_value_tensors_have_their_value_or_their_override() {
         g.tensor(packed(X, DataType::Float, &[1]));
         let scalar = g.scalar(3.0_f32, ty);
         g.tensor(packed(Y, DataType::Float, &[1]));
-        g.node("", DataType::Unset, Pointwise { in_1: Some(scalar), ..pointwise(PointwiseMode::Mul, X, Y) });
+        g.node("", DataType::Unset, Pointwise { in_1: Some(scalar), ..Pointwise::unary(PointwiseMode::Mul, X, Y) });
         let graph = g.build().unwrap();
         let view = graph.view();
         let mut values = Values::new(&view);
@@ -895,8 +878,8 @@ fn virtual_tensors_are_rounded_to_their_type() {
     let mut between = packed(W, DataType::Half, &[1]);
     g.tensor(between.set_virtual(true).clone());
     g.tensor(packed(Y, DataType::Float, &[1]));
-    g.node("", DataType::Unset, pointwise(PointwiseMode::Identity, X, W));
-    g.node("", DataType::Unset, pointwise(PointwiseMode::Neg, W, Y));
+    g.node("", DataType::Unset, Pointwise::unary(PointwiseMode::Identity, X, W));
+    g.node("", DataType::Unset, Pointwise::unary(PointwiseMode::Neg, W, Y));
     let graph = g.build().unwrap();
     let v = values_of(&graph, &[(X, DataType::Float, &[1], &[2049.0])]).unwrap();
     let y = graph.view().find(Y).unwrap();
@@ -911,10 +894,10 @@ fn what_cannot_be_evaluated_says_so() {
     let graph = build(DataType::Float, &[(X, &[4]), (Y, &[1])], op);
     let error = values_of(&graph, &[(X, DataType::Float, &[4], &[1.; 4])]).unwrap_err();
     assert_eq!(error.to_string(), "node 0 \"the node\" (reduction): the reference has no implementation of this operation");
-    let graph = build(DataType::Float, &[(X, &[4]), (Y, &[4])], pointwise(PointwiseMode::Abs, X, Y));
+    let graph = build(DataType::Float, &[(X, &[4]), (Y, &[4])], Pointwise::unary(PointwiseMode::Abs, X, Y));
     assert!(matches!(values_of(&graph, &[]), Err(ReferenceError::Missing { .. })));
     assert!(matches!(values_of(&graph, &[(X, DataType::Half, &[4], &[1.; 4])]), Err(ReferenceError::Mismatch { .. })));
-    let graph = build(DataType::Fp4E2M1, &[(X, &[4]), (Y, &[4])], pointwise(PointwiseMode::Abs, X, Y));
+    let graph = build(DataType::Fp4E2M1, &[(X, &[4]), (Y, &[4])], Pointwise::unary(PointwiseMode::Abs, X, Y));
     let error = Inputs::generate(&graph.view(), 0).unwrap_err();
     assert!(error.to_string().contains("\"t10\"") && error.to_string().contains("fp4_e2m1"), "{error}");
 }

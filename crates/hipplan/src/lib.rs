@@ -39,7 +39,7 @@ mod runtime;
 
 pub use hipplan_exec::{
     Arguments, BindingIx, BoundPlan, Device, ExecError, Executable, InvalidValue, Loader, Loaders, Plan, Restore, RestoreMiss, Stream,
-    VariantPack, WORKSPACE_ALIGN, Workspace, cpu, find_by_graph_key, reference,
+    VariantPack, WORKSPACE_ALIGN, Workspace, cpu, describe_misses, find_by_graph_key, reference,
 };
 pub use hipplan_planner::{
     BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, Offer, Outcome, Persistence, Progress,

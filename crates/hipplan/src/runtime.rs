@@ -1,6 +1,6 @@
 //! The short way: one store, one device.
 
-use hipplan_exec::{BoundPlan, Device, ExecError, Plan, Restore, RestoreMiss, find_by_graph_key};
+use hipplan_exec::{BoundPlan, Device, ExecError, Plan, Restore, RestoreMiss, describe_misses, find_by_graph_key};
 use hipplan_planner::{CompileError, Ensured, Providers, Request, ensure_plan};
 use hipplan_serialize::canon::NoKey;
 use hipplan_serialize::{GraphKey, Policy, Target, VerifiedGraph};
@@ -23,7 +23,7 @@ pub enum RestoreError {
     #[error(transparent)]
     NoKey(#[from] NoKey),
     /// The store holds no usable plan.
-    #[error("no plan for {what} in the store {store}: {}", reasons(.misses))]
+    #[error("no plan for {what} in the store {store}: {}", describe_misses(.misses))]
     Missed {
         /// The key that was looked for.
         what: String,
@@ -35,10 +35,6 @@ pub enum RestoreError {
     /// The plan is there and cannot be bound.
     #[error(transparent)]
     Bind(#[from] ExecError),
-}
-
-fn reasons(misses: &[(String, RestoreMiss)]) -> String {
-    misses.iter().map(|(target, miss)| format!("target {target}: {miss}")).collect::<Vec<_>>().join("; ")
 }
 
 impl Runtime {

@@ -34,17 +34,21 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
     let selection = SelectionKey::new(&canonical.key, &request.target.to_string(), request.policy);
     let mut whole: Vec<PlanRef> = Vec::new();
     if let Lookup::Hit(found) = store.find_selection(&selection) {
-        whole = found.plans.iter().copied().filter(|plan| read(store, plan).is_some()).collect();
-        // What no loader here accepts stays for those who have one.
-        let usable = |plan: &&PlanRef| read(store, plan).is_some_and(|(bytes, _)| providers.loaders().accept(&bytes.view()).is_ok());
-        if let Some(best) = whole.iter().find(usable) {
-            let Persisted::No(reason) = repair(store, &selection, &found.plans, &whole)? else {
-                return Ok(Ensured::Present(best.key));
-            };
-            if let Some((bytes, code_objects)) = read(store, best) {
-                let plan = CompiledPlan { selection, graph: canonical.key, plan_ref: *best, bytes: bytes.into_bytes(), code_objects };
-                return Ok(Ensured::NotStored { plan: Box::new(plan), reason });
+        let mut best = None;
+        for plan_ref in &found.plans {
+            let Some((bytes, code_objects)) = read(store, plan_ref) else { continue };
+            whole.push(*plan_ref);
+            // What no loader here accepts stays for those who have one.
+            if best.is_none() && providers.loaders().accept(&bytes.view()).is_ok() {
+                best = Some((*plan_ref, bytes, code_objects));
             }
+        }
+        if let Some((plan_ref, bytes, code_objects)) = best {
+            let Persisted::No(reason) = repair(store, &selection, &found.plans, &whole)? else {
+                return Ok(Ensured::Present(plan_ref.key));
+            };
+            let plan = CompiledPlan { selection, graph: canonical.key, plan_ref, bytes: bytes.into_bytes(), code_objects };
+            return Ok(Ensured::NotStored { plan: Box::new(plan), reason });
         }
     }
     let plan = compile_canonical(canonical, request, providers)?;

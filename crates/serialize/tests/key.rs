@@ -154,20 +154,7 @@ fn the_documented_layout_is_what_is_written() {
 }
 
 fn pointwise(mode: hipplan_serialize::PointwiseMode, in_0: Uid, in_1: Option<Uid>, out_0: Uid) -> Pointwise {
-    Pointwise {
-        mode,
-        relu_lower_clip: None,
-        relu_upper_clip: None,
-        relu_lower_clip_slope: None,
-        axis: None,
-        in_0,
-        in_1,
-        in_2: None,
-        out_0,
-        swish_beta: None,
-        elu_alpha: None,
-        softplus_beta: None,
-    }
+    Pointwise { in_1, ..Pointwise::unary(mode, in_0, out_0) }
 }
 
 // ---- what keeps a key ----

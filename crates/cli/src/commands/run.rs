@@ -5,7 +5,7 @@ use anyhow::{Context, bail, ensure};
 use hipplan::reference::{CheckReport, HostTensor, InputScalar, Inputs, check_with};
 use hipplan::{
     BoundPlan, DataType, Device, FieldRole, GraphBuf, Limits, Loaders, Plan, PlanBytes, Policy, Restore, Stream, TensorIx, TensorValue,
-    VariantPack, VerifiedGraph, Workspace, canon, find_by_graph_key,
+    VariantPack, VerifiedGraph, Workspace, canon, describe_misses, find_by_graph_key,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -134,12 +134,11 @@ impl Run {
         match find_by_graph_key(&store, &key, &Device::Cpu, &Loaders::default(), &Policy::Default) {
             Restore::Found(plan) => Ok(Subject { plan, graph: imported.graph, by_key: false, found_in: start.elapsed() }),
             Restore::Missed(misses) => {
-                let reasons: Vec<String> = misses.iter().map(|(target, miss)| format!("target {target}: {miss}")).collect();
                 bail!(
                     "{}: no plan for graph {key} in the store {}: {}; compile it first: hipplan compile {}",
                     self.what,
                     store.root().display(),
-                    reasons.join("; "),
+                    describe_misses(&misses),
                     self.what
                 )
             }
