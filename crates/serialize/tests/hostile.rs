@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Generator, Style, aligned, corpus_graphs};
+use common::{aligned, corpus_graphs};
+use hipplan_fuzzing::{Generator, Style};
 use hipplan_serialize::ops::Matmul;
 use hipplan_serialize::{DataType, GraphBuf, GraphBuilder, Limits, TensorAttributes, VerifiedGraph, canon};
 use proptest::prelude::*;

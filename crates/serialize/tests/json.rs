@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{FieldValue, Generator, Model, Style, corpus, corpus_json, import};
+use common::{corpus, corpus_json, import};
+use hipplan_fuzzing::{FieldValue, Generator, Model, Style};
 use hipplan_serialize::json::{self, JsonError};
 use hipplan_serialize::{DataType, FieldRole, GraphBuf, GraphBuilder, Limits, OpKind, PointwiseMode, TensorAttributes, TensorValue};
 use proptest::prelude::*;

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{FieldValue, Generator, Model, Node, Rng, Style, Tensor, corpus_json, import};
+use common::{corpus_json, import};
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
+use hipplan_fuzzing::{FieldValue, Generator, Model, Node, Rng, Style, Tensor};
 use hipplan_serialize::ops::*;
 use hipplan_serialize::wire::generated as wire;
 use hipplan_serialize::{DataType, FieldRole, GraphBuf, GraphBuilder, GraphKey, Limits, OpKind, ScalarType, TensorAttributes, Uid, canon};
@@ -187,7 +188,7 @@ proptest! {
     fn one_changed_thing_changes_the_key(seed: u64, nodes in 1..5_usize, change: u64, style: u64) {
         let model = Generator::random(seed, nodes);
         let mut changed = model.clone();
-        let mut rng = Rng(change);
+        let mut rng = Rng::new(change);
         mutate_used_tensor(&mut changed, &mut rng);
         // A change may be one that no graph survives (a written scalar, a broken shape rule): that is no key at all.
         if let Ok(other) = import(&changed.json(&Style { seed: style })) {

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Generator, Style, corpus_json, import};
+use common::{corpus_json, import};
+use hipplan_fuzzing::{FieldValue, Generator, Style, Tensor};
 use hipplan_serialize::json::{self, JsonError};
 use hipplan_serialize::{GraphBuf, GraphError, Limits, OpKind};
 use serde_json::{Value, json};
@@ -204,8 +205,8 @@ fn every_scalar_operand_must_be_a_scalar() {
     ];
     for (kind, name) in cases {
         let mut model = Generator::full(kind);
-        model.tensors.push(common::Tensor::packed(hipplan_serialize::DataType::Float, &[1]));
-        model.nodes[0].set(name, common::FieldValue::Tensor(model.tensors.len() - 1));
+        model.tensors.push(Tensor::packed(hipplan_serialize::DataType::Float, &[1]));
+        model.nodes[0].set(name, FieldValue::Tensor(model.tensors.len() - 1));
         refuses!(model.json(&Style { seed: 3 }), GraphError::OperandNotScalar { slot, .. } if *slot == name);
     }
 }
