@@ -1,7 +1,20 @@
 //! The native graph artifact: a 64-byte header around an untouched hipDNN buffer (G3).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        reason = "a reader: no input may make it panic"
+    )
+)]
 
 use crate::key::context;
 use crate::{AlignedBytes, ContentHash};
+use bytemuck::{Pod, Zeroable};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 64;
@@ -11,7 +24,21 @@ pub const HEADER_VERSION: u16 = 1;
 pub const READER_VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"\x89HPGR\r\n\x1a";
-const DIGEST_AT: usize = 32;
+
+/// The header as it stands in the file.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawHeader {
+    magic: [u8; 8],
+    version: [u8; 2],
+    reserved_10: [u8; 2],
+    min_reader_version: [u8; 4],
+    length: [u8; 8],
+    reserved_24: [u8; 8],
+    digest: [u8; 32],
+}
+
+const _: () = assert!(size_of::<RawHeader>() == HEADER_LEN);
 
 /// A graph artifact that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,37 +103,33 @@ pub struct Artifact<'a> {
 impl<'a> Artifact<'a> {
     /// Checks length, magic, header version, size, digest and the reader guard, in this order.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ArtifactError> {
-        let Some((header, buffer)) = bytes.split_at_checked(HEADER_LEN) else {
+        let Some((header, buffer)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return Err(ArtifactError::TooShort { found: bytes.len() as u64 });
         };
-        let mut magic = [0; 8];
-        magic.copy_from_slice(&header[..8]);
-        if magic != MAGIC {
-            return Err(ArtifactError::Magic { found: magic });
+        let header: &RawHeader = bytemuck::cast_ref(header);
+        if header.magic != MAGIC {
+            return Err(ArtifactError::Magic { found: header.magic });
         }
-        let version = u16::from_le_bytes([header[8], header[9]]);
+        let version = u16::from_le_bytes(header.version);
         if version < HEADER_VERSION {
             return Err(ArtifactError::TooOld { found: version, expected: HEADER_VERSION });
         }
         if version > HEADER_VERSION {
             return Err(ArtifactError::TooNew { found: version, expected: HEADER_VERSION });
         }
-        let mut word = [0; 8];
-        word.copy_from_slice(&header[16..24]);
-        let expected = u64::from_le_bytes(word);
+        let expected = u64::from_le_bytes(header.length);
         if buffer.len() as u64 != expected {
             return Err(ArtifactError::Length { found: buffer.len() as u64, expected });
         }
-        let mut stated = [0; 32];
-        stated.copy_from_slice(&header[DIGEST_AT..]);
-        let (found, expected) = (digest(header, buffer), ContentHash(stated));
+        let (found, expected) = (digest(header, buffer), ContentHash(header.digest));
         if found != expected {
             return Err(ArtifactError::Digest { found, expected });
         }
-        if let Some(at) = (10..12).chain(24..32).find(|&at| header[at] != 0) {
-            return Err(ArtifactError::Reserved { at, found: header[at] });
+        let reserved = (10..).zip(header.reserved_10).chain((24..).zip(header.reserved_24));
+        if let Some((at, found)) = reserved.into_iter().find(|&(_, byte)| byte != 0) {
+            return Err(ArtifactError::Reserved { at, found });
         }
-        let min_reader_version = u32::from_le_bytes([header[12], header[13], header[14], header[15]]);
+        let min_reader_version = u32::from_le_bytes(header.min_reader_version);
         if min_reader_version > READER_VERSION {
             return Err(ArtifactError::ReaderVersion { found: min_reader_version, known: READER_VERSION });
         }
@@ -115,22 +138,25 @@ impl<'a> Artifact<'a> {
 
     /// The artifact as a file.
     pub fn to_bytes(&self) -> AlignedBytes {
-        let mut header = [0; HEADER_LEN];
-        header[..8].copy_from_slice(&MAGIC);
-        header[8..10].copy_from_slice(&HEADER_VERSION.to_le_bytes());
-        header[12..16].copy_from_slice(&self.min_reader_version.to_le_bytes());
-        header[16..24].copy_from_slice(&(self.buffer.len() as u64).to_le_bytes());
-        let digest = digest(&header, self.buffer);
-        header[DIGEST_AT..].copy_from_slice(&digest.0);
-        let mut file = AlignedBytes::with_capacity(HEADER_LEN + self.buffer.len());
-        file.extend_from_slice(&header);
+        let mut header = RawHeader {
+            magic: MAGIC,
+            version: HEADER_VERSION.to_le_bytes(),
+            min_reader_version: self.min_reader_version.to_le_bytes(),
+            length: (self.buffer.len() as u64).to_le_bytes(),
+            ..RawHeader::zeroed()
+        };
+        header.digest = digest(&header, self.buffer).0;
+        let mut file = AlignedBytes::with_capacity(HEADER_LEN.saturating_add(self.buffer.len()));
+        file.extend_from_slice(bytemuck::bytes_of(&header));
         file.extend_from_slice(self.buffer);
         file
     }
 }
 
-fn digest(header: &[u8], buffer: &[u8]) -> ContentHash {
+/// Over the header up to the digest, then the buffer.
+fn digest(header: &RawHeader, buffer: &[u8]) -> ContentHash {
+    let [covered, _] = bytemuck::cast_ref::<_, [[u8; 32]; 2]>(header);
     let mut hasher = blake3::Hasher::new_derive_key(context::GRAPH_ARTIFACT);
-    hasher.update(&header[..DIGEST_AT]).update(buffer);
+    hasher.update(covered).update(buffer);
     ContentHash(*hasher.finalize().as_bytes())
 }

@@ -26,7 +26,7 @@ mod objects;
 mod outcome;
 mod plans;
 mod publish;
-mod record;
+pub mod record;
 mod selections;
 mod store;
 mod verify;

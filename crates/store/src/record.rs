@@ -1,20 +1,55 @@
-//! Index records as bytes.
+//! Index records as bytes: what a request key leads to. The layout is in `docs/format.md`.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        reason = "a reader: no input may make it panic"
+    )
+)]
 
+use bytemuck::{Pod, Zeroable};
 use hipplan_serialize::{ContentHash, PlanKey, PlanRef, RootHash};
 
 const MAGIC: [u8; 8] = *b"\x89HPRC\r\n\x1a";
 const VERSION: u16 = 1;
 const CONTEXT: &str = "hipplan index record 1";
-/// The digest stands here and covers what stands before it.
-const DIGEST_AT: usize = 32;
-const KEY_AT: usize = 64;
 const HEADER: usize = 96;
 const ROW: usize = 80;
+
+/// What stands before the rows.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawHeader {
+    magic: [u8; 8],
+    version: [u8; 2],
+    kind: [u8; 2],
+    rows: [u8; 4],
+    length: [u8; 8],
+    reserved: [u8; 8],
+    digest: [u8; 32],
+    key: [u8; 32],
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawRow {
+    key: [u8; 32],
+    root: [u8; 32],
+    size: [u8; 8],
+    reserved: [u8; 8],
+}
+
+const _: () = assert!(size_of::<RawHeader>() == HEADER && size_of::<RawRow>() == ROW);
 
 /// What a record answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-pub(crate) enum RecordKind {
+pub enum RecordKind {
     /// A plan key: its one plan.
     Plan = 1,
     /// A selection key: plans, best first.
@@ -80,61 +115,64 @@ pub enum RecordError {
 }
 
 /// The bytes of a record.
-pub(crate) fn encode(kind: RecordKind, key: &[u8; 32], rows: &[PlanRef]) -> Vec<u8> {
-    let mut out = vec![0; HEADER];
-    out[..8].copy_from_slice(&MAGIC);
-    out[8..10].copy_from_slice(&VERSION.to_le_bytes());
-    out[10..12].copy_from_slice(&(kind as u16).to_le_bytes());
-    // Callers have held the rows against a limit that is a u32.
-    out[12..16].copy_from_slice(&(rows.len() as u32).to_le_bytes());
-    out[16..24].copy_from_slice(&((HEADER + rows.len() * ROW) as u64).to_le_bytes());
-    out[KEY_AT..].copy_from_slice(key);
-    for PlanRef { key, root, size } in rows {
-        out.extend_from_slice(&key.0);
-        out.extend_from_slice(&root.0);
-        out.extend_from_slice(&size.to_le_bytes());
-        out.extend_from_slice(&[0; 8]);
-    }
-    let digest = digest(&out);
-    out[DIGEST_AT..KEY_AT].copy_from_slice(&digest.0);
-    out
+pub fn encode(kind: RecordKind, key: &[u8; 32], rows: &[PlanRef]) -> Vec<u8> {
+    let rows: Vec<RawRow> =
+        rows.iter().map(|row| RawRow { key: row.key.0, root: row.root.0, size: row.size.to_le_bytes(), ..RawRow::zeroed() }).collect();
+    let rows: &[u8] = bytemuck::cast_slice(&rows);
+    let mut header = RawHeader {
+        magic: MAGIC,
+        version: VERSION.to_le_bytes(),
+        kind: (kind as u16).to_le_bytes(),
+        // Callers have held the rows against a limit that is a u32.
+        rows: u32::try_from(rows.len() / ROW).unwrap_or(u32::MAX).to_le_bytes(),
+        length: (HEADER.saturating_add(rows.len()) as u64).to_le_bytes(),
+        key: *key,
+        ..RawHeader::zeroed()
+    };
+    header.digest = digest(&header, rows).0;
+    [bytemuck::bytes_of(&header), rows].concat()
 }
 
 /// The rows of the record of `kind` for `key`.
 ///
 /// Order of checks: length, magic, version, sizes, digest, meaning.
-pub(crate) fn decode(kind: RecordKind, key: &[u8; 32], bytes: &[u8]) -> Result<Vec<PlanRef>, RecordError> {
+///
+/// # Errors
+/// The first check that fails.
+pub fn decode(kind: RecordKind, key: &[u8; 32], bytes: &[u8]) -> Result<Vec<PlanRef>, RecordError> {
     let found = bytes.len() as u64;
-    let Some((header, rows)) = bytes.split_at_checked(HEADER) else {
+    let Some((header, rows)) = bytes.split_first_chunk::<HEADER>() else {
         return Err(RecordError::TooShort { found });
     };
-    let magic: [u8; 8] = array(header, 0);
-    if magic != MAGIC {
-        return Err(RecordError::Magic { found: magic });
+    let header: &RawHeader = bytemuck::cast_ref(header);
+    if header.magic != MAGIC {
+        return Err(RecordError::Magic { found: header.magic });
     }
-    let version = u16::from_le_bytes(array(header, 8));
+    let version = u16::from_le_bytes(header.version);
     if version < VERSION {
         return Err(RecordError::TooOld { found: version });
     }
     if version > VERSION {
         return Err(RecordError::TooNew { found: version });
     }
-    let expected = u64::from_le_bytes(array(header, 16));
+    let expected = u64::from_le_bytes(header.length);
     if expected != found {
         return Err(RecordError::Length { found, what: "the header", expected });
     }
-    let count = u32::from_le_bytes(array(header, 12));
-    // At most 2^39: cannot wrap.
-    let expected = HEADER as u64 + u64::from(count) * ROW as u64;
+    let count = u32::from_le_bytes(header.rows);
+    // At most 2^39: never saturates.
+    let expected = u64::from(count).saturating_mul(ROW as u64).saturating_add(HEADER as u64);
     if expected != found {
         return Err(RecordError::Length { found, what: "the number of rows", expected });
     }
-    let (computed, stated) = (digest(bytes), ContentHash(array(header, DIGEST_AT)));
+    let (computed, stated) = (digest(header, rows), ContentHash(header.digest));
     if computed != stated {
         return Err(RecordError::Digest { found: computed, expected: stated });
     }
+    let rows: &[RawRow] = bytemuck::cast_slice(rows.as_chunks::<ROW>().0);
     check_meaning(kind, key, header, rows)?;
-    Ok(rows.chunks_exact(ROW).map(row).collect())
+    let row = |row: &RawRow| PlanRef { key: PlanKey(row.key), root: RootHash(row.root), size: u64::from_le_bytes(row.size) };
+    Ok(rows.iter().map(row).collect())
 }
 
 /// The number of rows that a file of this size has room for, rounded up.
@@ -142,46 +180,36 @@ pub(crate) fn rows_in(size: u64) -> u64 {
     size.saturating_sub(HEADER as u64).div_ceil(ROW as u64)
 }
 
-fn check_meaning(kind: RecordKind, key: &[u8; 32], header: &[u8], rows: &[u8]) -> Result<(), RecordError> {
+fn check_meaning(kind: RecordKind, key: &[u8; 32], header: &RawHeader, rows: &[RawRow]) -> Result<(), RecordError> {
     let fail = |field, found: String, expected: String| Err(RecordError::Field { field, found, expected });
-    let found = u16::from_le_bytes(array(header, 10));
+    let found = u16::from_le_bytes(header.kind);
     if found != kind as u16 {
         return fail("kind", found.to_string(), (kind as u16).to_string());
     }
-    if header[KEY_AT..] != key[..] {
-        return fail("request key", PlanKey(array(header, KEY_AT)).to_string(), PlanKey(*key).to_string());
+    if header.key != *key {
+        return fail("request key", PlanKey(header.key).to_string(), PlanKey(*key).to_string());
     }
-    let padding = header[24..DIGEST_AT].iter().chain(rows.chunks_exact(ROW).flat_map(|row| &row[72..]));
-    if let Some(byte) = padding.copied().find(|&b| b != 0) {
+    let reserved = header.reserved.iter().chain(rows.iter().flat_map(|row| &row.reserved));
+    if let Some(byte) = reserved.copied().find(|&b| b != 0) {
         return fail("a reserved byte", byte.to_string(), "0".into());
     }
-    let count = rows.len() / ROW;
-    match kind {
-        RecordKind::Plan if count != 1 => fail("number of rows", count.to_string(), "1".into()),
-        RecordKind::Plan if rows[..32] != key[..] => {
-            fail("plan key of the row", PlanKey(array(rows, 0)).to_string(), PlanKey(*key).to_string())
+    match (kind, rows) {
+        (RecordKind::Plan, [row]) if row.key != *key => {
+            fail("plan key of the row", PlanKey(row.key).to_string(), PlanKey(*key).to_string())
         }
-        RecordKind::Selection if count == 0 => fail("number of rows", "0".into(), "at least 1".into()),
-        _ => Ok(()),
+        (RecordKind::Plan, [_]) => Ok(()),
+        (RecordKind::Plan, _) => fail("number of rows", rows.len().to_string(), "1".into()),
+        (RecordKind::Selection, []) => fail("number of rows", "0".into(), "at least 1".into()),
+        (RecordKind::Selection, _) => Ok(()),
     }
-}
-
-fn row(row: &[u8]) -> PlanRef {
-    PlanRef { key: PlanKey(array(row, 0)), root: RootHash(array(row, 32)), size: u64::from_le_bytes(array(row, 64)) }
 }
 
 /// Over the header up to the digest, then all that follows it.
-fn digest(bytes: &[u8]) -> ContentHash {
+fn digest(header: &RawHeader, rows: &[u8]) -> ContentHash {
+    let [covered, _, key] = bytemuck::cast_ref::<_, [[u8; 32]; 3]>(header);
     let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
-    hasher.update(&bytes[..DIGEST_AT]).update(&bytes[KEY_AT..]);
+    hasher.update(covered).update(key).update(rows);
     ContentHash(*hasher.finalize().as_bytes())
-}
-
-/// `N` bytes at `at`; callers have checked that they are there.
-fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(&bytes[at..at + N]);
-    out
 }
 
 #[cfg(test)]

@@ -1,4 +1,16 @@
 //! Canonical encoding to graph.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        reason = "a reader: no input may make it panic"
+    )
+)]
 
 use super::{MAGIC, VERSION, flag};
 use crate::builder::{GraphBuilder, TensorAttributes};
@@ -56,14 +68,15 @@ impl<'a> Decoder<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         let (head, tail) = self.bytes.split_at_checked(n).ok_or(DecodeError::End { at: self.at, wanted: n, left: self.bytes.len() })?;
         self.bytes = tail;
-        self.at += n;
+        self.at = self.at.saturating_add(n);
         Ok(head)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let mut out = [0; N];
-        out.copy_from_slice(self.take(N)?);
-        Ok(out)
+        let (head, tail) = self.bytes.split_first_chunk().ok_or(DecodeError::End { at: self.at, wanted: N, left: self.bytes.len() })?;
+        self.bytes = tail;
+        self.at = self.at.saturating_add(N);
+        Ok(*head)
     }
 
     pub(crate) fn i8(&mut self) -> Result<i8, DecodeError> {

@@ -1,16 +1,27 @@
 //! The fixed parts of a plan file: header and section rows, as bytes.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        reason = "a reader: no input may make it panic"
+    )
+)]
 
 use super::{FORMAT_MAJOR, FORMAT_MINOR, KNOWN_FEATURES, PlanError};
 use crate::aligned::round_up_64;
 use crate::key::context;
 use crate::{ContentHash, RootHash};
+use bytemuck::{Pod, Zeroable};
 
 /// Bytes of a header.
 pub(super) const HEADER: usize = 64;
 /// Bytes of a section row.
 pub(super) const ROW: usize = 64;
-/// First byte of the root hash in the header; the hash covers what stands before it.
-const HASH_AT: usize = 32;
 /// Alignment of sections in the file.
 pub(super) const ALIGN: u64 = 64;
 
@@ -46,86 +57,96 @@ pub(super) struct Header {
     pub(super) root: RootHash,
 }
 
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+/// The header as it stands in the file.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct RawHeader {
+    magic: [u8; 8],
+    major: [u8; 2],
+    minor: [u8; 2],
+    features: [u8; 4],
+    file_len: [u8; 8],
+    section_count: [u8; 4],
+    meta_len: [u8; 4],
+    root: [u8; 32],
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut out = [0; 4];
-    out.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(out)
+/// A section row as it stands in the file.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct RawRow {
+    kind: [u8; 4],
+    reserved_4: [u8; 4],
+    offset: [u8; 8],
+    len: [u8; 8],
+    reserved_24: [u8; 8],
+    digest: [u8; 32],
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut out = [0; 8];
-    out.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(out)
-}
-
-pub(super) fn hash_at(bytes: &[u8], at: usize) -> [u8; 32] {
-    let mut out = [0; 32];
-    out.copy_from_slice(&bytes[at..at + 32]);
-    out
-}
+const _: () = assert!(size_of::<RawHeader>() == HEADER && size_of::<RawRow>() == ROW);
 
 impl Header {
-    /// Reads and checks a header: length, magic, major, required features, size. Nothing else is looked at.
-    pub(super) fn parse(file: &[u8]) -> Result<Self, PlanError> {
+    /// Reads and checks a header: length, magic, major, required features, size. Nothing else is looked at. Gives its bytes too, and
+    /// those behind it.
+    pub(super) fn parse(file: &[u8]) -> Result<(Self, &[u8; HEADER], &[u8]), PlanError> {
         let found = file.len() as u64;
-        if file.len() < HEADER {
+        let Some((header, rest)) = file.split_first_chunk::<HEADER>() else {
             return Err(PlanError::TooShort { found, expected: HEADER as u64 });
+        };
+        let raw: &RawHeader = bytemuck::cast_ref(header);
+        if raw.magic != MAGIC {
+            return Err(PlanError::Magic { found: raw.magic });
         }
-        let mut magic = [0; 8];
-        magic.copy_from_slice(&file[..8]);
-        if magic != MAGIC {
-            return Err(PlanError::Magic { found: magic });
-        }
-        let major = u16_at(file, 8);
+        let major = u16::from_le_bytes(raw.major);
         if major < FORMAT_MAJOR {
             return Err(PlanError::TooOld { found: major, expected: FORMAT_MAJOR });
         }
         if major > FORMAT_MAJOR {
             return Err(PlanError::TooNew { found: major, expected: FORMAT_MAJOR });
         }
-        let unknown = u32_at(file, 12) & !KNOWN_FEATURES;
+        let unknown = u32::from_le_bytes(raw.features) & !KNOWN_FEATURES;
         if unknown != 0 {
             return Err(PlanError::UnknownFeature { unknown });
         }
-        let file_len = u64_at(file, 16);
+        let file_len = u64::from_le_bytes(raw.file_len);
         if file_len != found {
             return Err(PlanError::Length { found, expected: file_len });
         }
-        Ok(Self { file_len, section_count: u32_at(file, 24), meta_len: u32_at(file, 28), root: RootHash(hash_at(file, HASH_AT)) })
+        let (section_count, meta_len) = (u32::from_le_bytes(raw.section_count), u32::from_le_bytes(raw.meta_len));
+        Ok((Self { file_len, section_count, meta_len, root: RootHash(raw.root) }, header, rest))
     }
 
-    /// First byte of the metadata: header and table come before.
+    /// First byte of the metadata: header and table come before. At most 2^38 + 64.
     pub(super) fn meta_start(&self) -> u64 {
-        HEADER as u64 + u64::from(self.section_count) * ROW as u64
+        u64::from(self.section_count).saturating_mul(ROW as u64).saturating_add(HEADER as u64)
     }
 
-    /// First byte behind the metadata and its padding; at most 2^38, so it cannot wrap.
+    /// First byte behind the metadata and its padding.
     pub(super) fn body_start(&self) -> u64 {
-        self.meta_start() + u64::from(self.meta_len).div_ceil(ALIGN) * ALIGN
+        let meta = u64::from(self.meta_len).checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX);
+        self.meta_start().saturating_add(meta)
     }
 
     /// The header as bytes.
     pub(super) fn to_bytes(self) -> [u8; HEADER] {
-        let mut out = [0; HEADER];
-        out[..8].copy_from_slice(&MAGIC);
-        out[8..10].copy_from_slice(&FORMAT_MAJOR.to_le_bytes());
-        out[10..12].copy_from_slice(&FORMAT_MINOR.to_le_bytes());
-        out[16..24].copy_from_slice(&self.file_len.to_le_bytes());
-        out[24..28].copy_from_slice(&self.section_count.to_le_bytes());
-        out[28..32].copy_from_slice(&self.meta_len.to_le_bytes());
-        out[HASH_AT..].copy_from_slice(&self.root.0);
-        out
+        bytemuck::cast(RawHeader {
+            magic: MAGIC,
+            major: FORMAT_MAJOR.to_le_bytes(),
+            minor: FORMAT_MINOR.to_le_bytes(),
+            features: [0; 4],
+            file_len: self.file_len.to_le_bytes(),
+            section_count: self.section_count.to_le_bytes(),
+            meta_len: self.meta_len.to_le_bytes(),
+            root: self.root.0,
+        })
     }
 }
 
-/// The root hash of a file's first bytes: header up to the hash, then table and padded metadata.
-pub(super) fn root_hash(header: &[u8], table_and_meta: &[u8]) -> RootHash {
+/// The root hash over the header up to the hash itself, and what follows the header up to the first section.
+pub(super) fn root_hash(header: &[u8; HEADER], table_and_meta: &[u8]) -> RootHash {
+    let [covered, _] = bytemuck::cast_ref::<_, [[u8; 32]; 2]>(header);
     let mut hasher = blake3::Hasher::new_derive_key(context::PLAN_ROOT);
-    hasher.update(&header[..HASH_AT]).update(table_and_meta);
+    hasher.update(covered).update(table_and_meta);
     RootHash(*hasher.finalize().as_bytes())
 }
 
@@ -139,17 +160,28 @@ pub(super) struct SectionRow {
 }
 
 impl SectionRow {
-    pub(super) fn parse(row: &[u8]) -> Self {
-        Self { kind: u32_at(row, 0), offset: u64_at(row, 8), len: u64_at(row, 16), digest: ContentHash(hash_at(row, 32)) }
+    /// Reads a row; reserved bytes other than 0 are an error, which tells the first of them.
+    pub(super) fn parse(raw: &RawRow) -> Result<Self, u8> {
+        match raw.reserved_4.iter().chain(&raw.reserved_24).find(|&&byte| byte != 0) {
+            Some(&byte) => Err(byte),
+            None => Ok(Self {
+                kind: u32::from_le_bytes(raw.kind),
+                offset: u64::from_le_bytes(raw.offset),
+                len: u64::from_le_bytes(raw.len),
+                digest: ContentHash(raw.digest),
+            }),
+        }
     }
 
     pub(super) fn to_bytes(self) -> [u8; ROW] {
-        let mut out = [0; ROW];
-        out[..4].copy_from_slice(&self.kind.to_le_bytes());
-        out[8..16].copy_from_slice(&self.offset.to_le_bytes());
-        out[16..24].copy_from_slice(&self.len.to_le_bytes());
-        out[32..].copy_from_slice(&self.digest.0);
-        out
+        bytemuck::cast(RawRow {
+            kind: self.kind.to_le_bytes(),
+            reserved_4: [0; 4],
+            offset: self.offset.to_le_bytes(),
+            len: self.len.to_le_bytes(),
+            reserved_24: [0; 8],
+            digest: self.digest.0,
+        })
     }
 
     /// Length with padding.

@@ -1,4 +1,16 @@
 //! The metadata of a plan. Frozen: a change of any field is a new major.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        reason = "a reader: no input may make it panic"
+    )
+)]
 
 use super::PlanError;
 use crate::key::{Knob, PlanIdentity};
@@ -183,8 +195,8 @@ impl ArchivedPlanMetaV1 {
         if self.engine_id != engine_id(self.engine.as_str()) {
             return Err(fail("engine id".into(), self.engine_id.to_string(), format!("the id of {:?}", self.engine.as_str())));
         }
-        for pair in self.knobs.windows(2) {
-            let (first, second) = (pair[0].id.as_str(), pair[1].id.as_str());
+        for (first, second) in self.knobs.iter().zip(self.knobs.iter().skip(1)) {
+            let (first, second) = (first.id.as_str(), second.id.as_str());
             if first >= second {
                 return Err(fail("knob id".into(), format!("{second:?}"), format!("an id above {first:?}: knobs are sorted and unique")));
             }
@@ -225,7 +237,7 @@ impl ArchivedPlanMetaV1 {
             if elements.is_none() {
                 return Err(fail(format!("binding {i}: dims"), dims(), "a number of elements that can be counted".into()));
             }
-            let span = shape().try_fold(8_i64, |n, (dim, stride)| n.checked_add((dim - 1).checked_mul(stride)?.checked_mul(8)?));
+            let span = shape().try_fold(8_i64, |n, (dim, stride)| n.checked_add(dim.checked_sub(1)?.checked_mul(stride)?.checked_mul(8)?));
             if shape().any(|(_, stride)| stride < 0) || span.is_none() {
                 let strides = format!("{:?}", b.strides.as_slice());
                 return Err(fail(format!("binding {i}: strides"), strides, "each at least 0, and a span that can be counted".into()));

@@ -1,6 +1,18 @@
 //! Reading a plan file in place.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        reason = "a reader: no input may make it panic"
+    )
+)]
 
-use super::layout::{ALIGN, HEADER, Header, ROW, SectionKind, SectionRow, root_hash};
+use super::layout::{HEADER, Header, ROW, RawRow, SectionKind, SectionRow, root_hash};
 use super::payload::PayloadHead;
 use super::{ArchivedPlanMetaV1, PlanError};
 use crate::{ContentHash, GraphKey, PlanRef, RootHash};
@@ -10,9 +22,11 @@ use crate::{ContentHash, GraphKey, PlanRef, RootHash};
 pub struct PlanView<'a> {
     file: &'a [u8],
     header: Header,
+    table: &'a [RawRow],
     meta: &'a ArchivedPlanMetaV1,
-    /// Row of each known kind, in the order of [`SectionKind::ALL`].
-    rows: [u32; SectionKind::ALL.len()],
+    /// Index and row of each known kind.
+    canonical: (u32, SectionRow),
+    payload: (u32, SectionRow),
 }
 
 impl<'a> PlanView<'a> {
@@ -23,29 +37,31 @@ impl<'a> PlanView<'a> {
     /// # Errors
     /// The first thing that is wrong, in the order of `docs/format.md`.
     pub fn open(file: &'a [u8]) -> Result<Self, PlanError> {
-        let header = Header::parse(file)?;
+        let (header, header_bytes, rest) = Header::parse(file)?;
         let end = header.body_start();
-        if end > header.file_len {
-            return Err(PlanError::Length { found: header.file_len, expected: end });
-        }
-        // `end` is at most the length of a slice, so it fits a usize.
-        let end = end as usize;
-        let found = root_hash(file, &file[HEADER..end]);
+        let too_short = || PlanError::Length { found: header.file_len, expected: end };
+        // Header, then table, then padded metadata, then the sections.
+        let checked = usize::try_from(end).ok().and_then(|end| rest.get(..end.checked_sub(HEADER)?)).ok_or_else(too_short)?;
+        let found = root_hash(header_bytes, checked);
         if found != header.root {
             return Err(PlanError::RootHash { found, expected: header.root });
         }
-        let rows = check_table(file, &header)?;
-        if !(file.as_ptr() as usize).is_multiple_of(16) {
+        let table_len = header.meta_start().saturating_sub(HEADER as u64);
+        let split = usize::try_from(table_len).ok().and_then(|at| checked.split_at_checked(at));
+        let (table, padded_meta) = split.ok_or_else(too_short)?;
+        let table: &[RawRow] = bytemuck::cast_slice(table.as_chunks::<ROW>().0);
+        let [canonical, payload] = check_table(table, &header)?;
+        if !file.as_ptr().addr().is_multiple_of(16) {
             return Err(PlanError::Misaligned);
         }
-        let meta_at = header.meta_start() as usize;
-        if let Some(&byte) = file[meta_at + header.meta_len as usize..end].iter().find(|&&b| b != 0) {
+        let split = usize::try_from(header.meta_len).ok().and_then(|at| padded_meta.split_at_checked(at));
+        let (meta, padding) = split.ok_or_else(too_short)?;
+        if let Some(&byte) = padding.iter().find(|&&b| b != 0) {
             return Err(PlanError::MetadataField { field: "padding".into(), found: byte.to_string(), expected: "0".into() });
         }
-        let meta = rkyv::access::<ArchivedPlanMetaV1, rkyv::rancor::Error>(&file[meta_at..meta_at + header.meta_len as usize])
-            .map_err(|e| PlanError::Metadata(e.to_string()))?;
+        let meta = rkyv::access::<ArchivedPlanMetaV1, rkyv::rancor::Error>(meta).map_err(|e| PlanError::Metadata(e.to_string()))?;
         meta.check()?;
-        Ok(Self { file, header, meta, rows })
+        Ok(Self { file, header, table, meta, canonical, payload })
     }
 
     /// The metadata.
@@ -68,7 +84,7 @@ impl<'a> PlanView<'a> {
     /// # Errors
     /// The section is damaged, or it is the encoding of another graph than the metadata names.
     pub fn canonical(&self) -> Result<&'a [u8], PlanError> {
-        let encoding = self.section(SectionKind::Canonical)?;
+        let encoding = self.checked(self.canonical, SectionKind::Canonical.name())?;
         let key = GraphKey::of_encoding(encoding);
         if key == self.meta.graph_key() {
             return Ok(encoding);
@@ -82,13 +98,13 @@ impl<'a> PlanView<'a> {
 
     /// The provider payload, checked against its digest; its kind and version are read, nothing more.
     pub fn payload(&self) -> Result<PayloadHead<'a>, PlanError> {
-        Ok(PayloadHead::parse(self.section(SectionKind::Payload)?)?)
+        Ok(PayloadHead::parse(self.checked(self.payload, SectionKind::Payload.name())?)?)
     }
 
     /// Checks every byte: all sections, the graph key, the plan key, and that metadata and payload agree.
     pub fn verify(&self) -> Result<(), PlanError> {
-        for index in 0..self.header.section_count {
-            self.checked(index, "any")?;
+        for (index, raw) in (0..).zip(self.table) {
+            self.checked((index, parse_row(index, raw)?), "any")?;
         }
         self.canonical()?;
         let key = self.meta.identity().key();
@@ -115,26 +131,20 @@ impl<'a> PlanView<'a> {
         })
     }
 
-    fn row(&self, index: u32) -> SectionRow {
-        let at = HEADER + index as usize * ROW;
-        SectionRow::parse(&self.file[at..at + ROW])
-    }
-
-    fn section(&self, kind: SectionKind) -> Result<&'a [u8], PlanError> {
-        let slot = kind as usize - SectionKind::ALL[0] as usize;
-        self.checked(self.rows[slot], kind.name())
-    }
-
-    fn checked(&self, index: u32, name: &'static str) -> Result<&'a [u8], PlanError> {
-        let row = self.row(index);
+    /// The bytes of a section, checked against its digest.
+    fn checked(&self, (index, row): (u32, SectionRow), name: &'static str) -> Result<&'a [u8], PlanError> {
         // `check_table` has shown that offset and padded length lie in the file.
-        let at = row.offset as usize;
-        let padded = &self.file[at..at + (row.len as usize).next_multiple_of(ALIGN as usize)];
+        let at = usize::try_from(row.offset).ok();
+        let padded_len = row.padded_len().and_then(|len| usize::try_from(len).ok());
+        let padded = at.zip(padded_len).and_then(|(at, len)| self.file.get(at..at.checked_add(len)?));
+        let split = |padded: &'a [u8]| padded.split_at_checked(usize::try_from(row.len).ok()?);
+        let Some((padded, (section, padding))) = padded.and_then(|padded| Some((padded, split(padded)?))) else {
+            return Err(PlanError::Section { index, field: "length", found: row.len, expected: self.header.file_len });
+        };
         let found = ContentHash(*blake3::hash(padded).as_bytes());
         if found != row.digest {
             return Err(PlanError::SectionDigest { index, name, found, expected: row.digest });
         }
-        let (section, padding) = padded.split_at(row.len as usize);
         match padding.iter().find(|&&b| b != 0) {
             None => Ok(section),
             Some(&byte) => Err(PlanError::Section { index, field: "padding", found: byte.into(), expected: 0 }),
@@ -142,40 +152,39 @@ impl<'a> PlanView<'a> {
     }
 }
 
-/// Sections lie without gaps from the end of the metadata to the end of the file, and each known kind stands once.
-fn check_table(file: &[u8], header: &Header) -> Result<[u32; SectionKind::ALL.len()], PlanError> {
-    let mut rows = [0; SectionKind::ALL.len()];
-    let mut counts = [0; SectionKind::ALL.len()];
+fn parse_row(index: u32, raw: &RawRow) -> Result<SectionRow, PlanError> {
+    SectionRow::parse(raw).map_err(|byte| PlanError::Section { index, field: "reserved field", found: byte.into(), expected: 0 })
+}
+
+/// Sections lie without gaps from the end of the metadata to the end of the file, and each known kind stands once. Gives the rows of
+/// the known kinds, in the order of [`SectionKind::ALL`].
+fn check_table(table: &[RawRow], header: &Header) -> Result<[(u32, SectionRow); SectionKind::ALL.len()], PlanError> {
+    let mut known = SectionKind::ALL.map(|kind| (kind, 0_u32, None));
     let mut next = header.body_start();
-    for index in 0..header.section_count {
-        let at = HEADER + index as usize * ROW;
-        let row = SectionRow::parse(&file[at..at + ROW]);
-        let fail = |field, found, expected| PlanError::Section { index, field, found, expected };
-        if let Some(&byte) = file[at + 4..at + 8].iter().chain(&file[at + 24..at + 32]).find(|&&b| b != 0) {
-            return Err(fail("reserved field", byte.into(), 0));
-        }
+    for (index, raw) in (0..).zip(table) {
+        let row = parse_row(index, raw)?;
+        let fail = |field, found, expected| Err(PlanError::Section { index, field, found, expected });
         if row.offset != next {
-            return Err(fail("offset", row.offset, next));
+            return fail("offset", row.offset, next);
         }
-        let room = header.file_len - next;
-        match row.padded_len() {
-            Some(len) if len <= room => next += len,
-            _ => return Err(fail("length", row.len, room)),
+        let room = header.file_len.saturating_sub(next);
+        match row.padded_len().filter(|&len| len <= room).and_then(|len| next.checked_add(len)) {
+            Some(end) => next = end,
+            None => return fail("length", row.len, room),
         }
-        for (i, kind) in SectionKind::ALL.into_iter().enumerate() {
-            if row.kind == kind as u32 {
-                rows[i] = index;
-                counts[i] += 1;
+        for (kind, count, found) in &mut known {
+            if row.kind == *kind as u32 {
+                *count = count.saturating_add(1);
+                *found = Some((index, row));
             }
         }
     }
     if next != header.file_len {
         return Err(PlanError::Length { found: header.file_len, expected: next });
     }
-    for (kind, count) in SectionKind::ALL.into_iter().zip(counts) {
-        if count != 1 {
-            return Err(PlanError::SectionCount { name: kind.name(), count });
-        }
-    }
-    Ok(rows)
+    let [canonical, payload] = known.map(|(kind, count, row)| match row {
+        Some(row) if count == 1 => Ok(row),
+        _ => Err(PlanError::SectionCount { name: kind.name(), count }),
+    });
+    Ok([canonical?, payload?])
 }
