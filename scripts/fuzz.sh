@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets and runs each for a while.
+#
+#   scripts/fuzz.sh [-s SECONDS] [-w WORKERS] [-o FOLDER] [TARGET...]      all targets unless some are named
+#
+# Needs a nightly toolchain and a C++ compiler. Every target starts from corpus/fuzz/TARGET; what it finds is collected under FOLDER
+# [target/fuzz], which a later run goes on from. Ends with 1 if some input crashes a reader, takes longer than a second, or makes it
+# take more than 256 MiB. -s 0 only builds.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=60 workers=1 out=$PWD/target/fuzz
+while getopts s:w:o: option; do
+    case $option in
+    s) seconds=$OPTARG ;;
+    w) workers=$OPTARG ;;
+    o) out=$OPTARG ;;
+    *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+    for file in fuzz/fuzz_targets/*.rs; do
+        targets+=("$(basename "$file" .rs)")
+    done
+fi
+
+# What cargo-fuzz sets: coverage for libFuzzer, AddressSanitizer, and the checks of a debug build.
+triple=$(rustc +nightly -vV | sed -n 's/^host: //p')
+export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
+CARGO_TARGET_DIR="$out/build" cargo +nightly build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target "$triple"
+if [ "$seconds" -eq 0 ]; then
+    exit 0
+fi
+
+# Freed memory that is kept aside would count as the readers' own.
+export ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=0
+bad=0
+for target in "${targets[@]}"; do
+    found=$out/corpus/$target crashes=$out/crashes/$target log=$out/logs/$target
+    mkdir -p "$found" "$crashes" "$log" "corpus/fuzz/$target"
+    program=$out/build/$triple/release/$target
+    pids=()
+    for ((worker = 0; worker < workers; worker++)); do
+        "$program" "$found" "corpus/fuzz/$target" -max_total_time="$seconds" -timeout=1 -rss_limit_mb=256 -malloc_limit_mb=256 \
+            -max_len=65536 -reload=1 -print_final_stats=1 -artifact_prefix="$crashes/" >"$log/$worker.log" 2>&1 &
+        pids+=($!)
+    done
+    failed=0
+    for pid in "${pids[@]}"; do
+        wait "$pid" || failed=1
+    done
+    executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log"/*.log | awk '{n += $1} END {print n + 0}')
+    coverage=$(grep -ho 'cov: [0-9]*' "$log"/*.log | awk '{if ($2 > n) n = $2} END {print n + 0}')
+    share=$(grep -h 'reached the semantic stage' "$log"/*.log | tail -n 1 | sed 's/^[^,]*, //' || true)
+    echo "$target: $executions executions in $seconds s on $workers workers, cov $coverage; ${share:-too few inputs for a share}"
+    if [ "$failed" -ne 0 ]; then
+        bad=1
+        echo "$target: FAILED, see $log and $crashes" >&2
+        grep -hE 'panicked|ERROR|SUMMARY' "$log"/*.log | head -n 5 >&2 || true
+    fi
+done
+exit "$bad"
