@@ -8,4 +8,5 @@ mod semantics;
 mod verify;
 mod view;
 
+pub(crate) use guard::Stamp;
 pub use view::{GraphBuf, NodeIx, OperandRef, TensorIx, TensorView, VerifiedGraph};

@@ -1,6 +1,6 @@
 //! The checked view and the owner of its bytes.
 
-use super::verify;
+use super::{guard, verify};
 use crate::artifact::{self, Artifact};
 use crate::canon::{self, Canonical, NoKey};
 use crate::error::{NodeLabel, TensorLabel};
@@ -307,6 +307,17 @@ impl<'a> VerifiedGraph<'a> {
     /// The first table that holds fields which this version does not know.
     pub(crate) fn unknown_fields(&self) -> Option<String> {
         self.unknown_fields.clone()
+    }
+
+    /// The root table: what the buffer states, nothing resolved. Slot 8 must not be read from it: see [`stamp`](Self::stamp).
+    pub(crate) fn root(&self) -> wire::Graph<'a> {
+        self.root
+    }
+
+    /// What the buffer says in slot 8.
+    pub(crate) fn stamp(&self) -> guard::Stamp {
+        // The same bytes were read when the graph was verified.
+        guard::stamp(self.buffer).unwrap_or(guard::Stamp::Absent)
     }
 
     fn wire_node(&self, node: NodeIx) -> wire::Node<'a> {

@@ -1,4 +1,5 @@
-//! hipDNN's JSON form of graphs, in: all operations, the three dialects.
+//! hipDNN's JSON form of graphs: out in the form that hipDNN's own reader takes ([`export`]), in from all three dialects
+//! ([`import`]).
 //!
 //! * *grouped*: operands in `inputs` and `outputs`, scalars in `parameters` or `attributes` (hipDNN's own writer);
 //! * *flat*: everything in the node (hipDNN's writer, for some operations);
@@ -7,9 +8,14 @@
 //! A key is looked for where hipDNN puts it, then in the other places; a key that stands twice with different values is an error,
 //! and so is an enum spelling that nobody defined. Unknown keys are reported as warnings.
 
+mod export;
 mod field;
 mod node;
+mod style;
+mod warnings;
 
+pub use export::{ExportError, Exported, export};
+pub(crate) use export::{NodeWriter, NotFinite, number};
 pub(crate) use field::JsonField;
 pub(crate) use node::JsonNode;
 
@@ -21,6 +27,7 @@ use crate::wire::tensor_value::TensorValue;
 use crate::{ApiVersion, DataType, GraphError, Limits};
 use bumpalo::Bump;
 use serde_json::{Map, Value};
+use warnings::Warnings;
 
 /// JSON that is not a graph. Every message names the place, what was found and what was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,25 +76,17 @@ pub fn import(text: &[u8], limits: &Limits) -> Result<Imported, JsonError> {
     }
     let value: Value = serde_json::from_slice(text).map_err(|e| JsonError::Syntax(e.to_string()))?;
     let arena = Bump::new();
-    let mut reader = Reader { arena: &arena, warnings: Vec::new(), unshown: 0, graph: GraphBuilder::new() };
+    let mut reader = Reader { arena: &arena, warnings: Warnings::default(), graph: GraphBuilder::new() };
     reader.graph(&value, limits)?;
-    let Reader { mut warnings, unshown, graph, .. } = reader;
-    if unshown > 0 {
-        warnings.push(format!("and {unshown} more"));
-    }
-    Ok(Imported { graph: graph.build_with(limits)?, warnings })
+    let Reader { warnings, graph, .. } = reader;
+    Ok(Imported { graph: graph.build_with(limits)?, warnings: warnings.into_list() })
 }
 
 struct Reader<'a> {
     arena: &'a Bump,
-    warnings: Vec<String>,
-    /// Warnings above [`MAX_WARNINGS`].
-    unshown: usize,
+    warnings: Warnings,
     graph: GraphBuilder,
 }
-
-/// Warnings kept of one text, so that a hostile one cannot fill the memory with them.
-const MAX_WARNINGS: usize = 100;
 
 const TOP_KEYS: [&str; 14] = [
     "name",
@@ -304,13 +303,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Keeps a warning, unless there are too many for a person to read already.
     fn warn(&mut self, warning: String) {
-        if self.warnings.len() < MAX_WARNINGS {
-            self.warnings.push(warning);
-        } else {
-            self.unshown += 1;
-        }
+        self.warnings.push(warning);
     }
 }
 
@@ -367,5 +361,5 @@ fn uuid(field: &JsonField<'_, '_>) -> Result<[u8; 16], JsonError> {
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = (pair[0] * 16 + pair[1]) as u8;
     }
-    if digits.len() != 32 || bytes[6] >> 4 != 4 || bytes[8] >> 6 != 0b10 { Err(fail()) } else { Ok(bytes) }
+    if digits.len() == 32 && export::is_version_4(&bytes) { Ok(bytes) } else { Err(fail()) }
 }

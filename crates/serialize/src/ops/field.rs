@@ -1,12 +1,14 @@
 //! The kinds of fields that operations have, and how each goes from and to every form.
 //!
-//! One implementation of [`Field`] per kind serves all operations: FlatBuffers in and out, canonical encoding in and out, JSON in.
+//! One implementation of [`Field`] per kind serves all operations: FlatBuffers, canonical encoding and JSON, each
+//! in and out.
 
 use super::Uid;
 use crate::canon::{DecodeError, Decoder, Encoder};
-use crate::json::{JsonError, JsonField};
+use crate::json::{self, JsonError, JsonField, NotFinite};
 use crate::wire::generated as wire;
 use flatbuffers::{FlatBufferBuilder, Vector, WIPOffset};
+use serde_json::Value;
 
 /// A value on the wire that the closed types of this crate cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,17 @@ pub(crate) trait Field<'a>: Sized {
     fn encode(&self, out: &mut Encoder<'_>);
     fn decode(from: &mut Decoder<'a>) -> Result<Self, DecodeError>;
     fn from_json(json: &JsonField<'_, 'a>) -> Result<Self, JsonError>;
+    /// The value in hipDNN's JSON, null when absent; enums are numbers where `numbers` says so.
+    fn to_json(&self, numbers: bool) -> Result<Value, NotFinite>;
+
+    /// Whether the field states nothing: hipDNN's writer then leaves out the keys that its reader can do without. A truth value
+    /// always states something.
+    fn is_unstated(&self) -> bool;
+
+    /// Bytes that its JSON takes at least, where that has no small bound.
+    fn least_text(&self) -> usize {
+        0
+    }
 
     /// Calls `f` with every tensor uid in the field, where the field is an operand.
     fn uids(&self, f: &mut impl FnMut(Uid)) {
@@ -38,7 +51,7 @@ pub(crate) trait Field<'a>: Sized {
 
 /// A field that is stored as itself: what the accessor returns is what `Args` takes.
 macro_rules! plain_field {
-    ($($ty:ty: $encode:ident, $decode:ident, $json:ident;)+) => { $(
+    ($($ty:ty: $encode:ident, $decode:ident, $json:ident, $to_json:expr, $unstated:expr;)+) => { $(
         impl<'a> Field<'a> for $ty {
             type Wire = $ty;
             type Write<'f> = $ty;
@@ -61,6 +74,14 @@ macro_rules! plain_field {
 
             fn from_json(json: &JsonField<'_, 'a>) -> Result<Self, JsonError> {
                 json.$json()
+            }
+
+            fn to_json(&self, _: bool) -> Result<Value, NotFinite> {
+                $to_json(*self)
+            }
+
+            fn is_unstated(&self) -> bool {
+                $unstated(*self)
             }
         }
 
@@ -90,15 +111,27 @@ macro_rules! plain_field {
             fn from_json(json: &JsonField<'_, 'a>) -> Result<Self, JsonError> {
                 if json.is_absent() { Ok(None) } else { json.$json().map(Some) }
             }
+
+            fn to_json(&self, _: bool) -> Result<Value, NotFinite> {
+                self.map_or(Ok(Value::Null), $to_json)
+            }
+
+            fn is_unstated(&self) -> bool {
+                self.is_none()
+            }
         }
     )+ };
 }
 
+fn exact<T: Into<Value>>(value: T) -> Result<Value, NotFinite> {
+    Ok(value.into())
+}
+
 plain_field! {
-    i64: i64, i64, i64;
-    i32: i32, i32, i32;
-    f32: f32, f32, f32;
-    bool: bool, bool, bool;
+    i64: i64, i64, i64, exact, |v| v == 0;
+    i32: i32, i32, i32, exact, |v| v == 0;
+    f32: f32, f32, f32, json::number, |v| v == 0.0;
+    bool: bool, bool, bool, exact, |_| false;
 }
 
 impl<'a> Field<'a> for Uid {
@@ -123,6 +156,14 @@ impl<'a> Field<'a> for Uid {
 
     fn from_json(json: &JsonField<'_, 'a>) -> Result<Self, JsonError> {
         json.i64().map(Self)
+    }
+
+    fn to_json(&self, _: bool) -> Result<Value, NotFinite> {
+        exact(self.0)
+    }
+
+    fn is_unstated(&self) -> bool {
+        self.0 == 0
     }
 
     fn uids(&self, f: &mut impl FnMut(Uid)) {
@@ -155,6 +196,14 @@ impl<'a> Field<'a> for Option<Uid> {
 
     fn from_json(json: &JsonField<'_, 'a>) -> Result<Self, JsonError> {
         if json.is_absent() { Ok(None) } else { Uid::from_json(json).map(Some) }
+    }
+
+    fn to_json(&self, _: bool) -> Result<Value, NotFinite> {
+        exact(self.map(|uid| uid.0))
+    }
+
+    fn is_unstated(&self) -> bool {
+        self.is_none()
     }
 
     fn uids(&self, f: &mut impl FnMut(Uid)) {
@@ -197,6 +246,18 @@ macro_rules! slice_field {
             fn from_json(json: &JsonField<'_, 'a>) -> Result<Self, JsonError> {
                 json.$json()
             }
+
+            fn to_json(&self, _: bool) -> Result<Value, NotFinite> {
+                exact(*self)
+            }
+
+            fn is_unstated(&self) -> bool {
+                self.is_empty()
+            }
+
+            fn least_text(&self) -> usize {
+                self.len().saturating_mul(2)
+            }
         }
     )+ };
 }
@@ -231,6 +292,18 @@ impl<'a> Field<'a> for &'a [Uid] {
         json.i64s().map(bytemuck::cast_slice)
     }
 
+    fn to_json(&self, _: bool) -> Result<Value, NotFinite> {
+        exact(bytemuck::cast_slice::<Uid, i64>(self))
+    }
+
+    fn is_unstated(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn least_text(&self) -> usize {
+        self.len().saturating_mul(2)
+    }
+
     fn uids(&self, f: &mut impl FnMut(Uid)) {
         self.iter().copied().for_each(f);
     }
@@ -259,6 +332,18 @@ impl<'a> Field<'a> for &'a str {
     fn from_json(json: &JsonField<'_, 'a>) -> Result<Self, JsonError> {
         json.text()
     }
+
+    fn to_json(&self, _: bool) -> Result<Value, NotFinite> {
+        exact(*self)
+    }
+
+    fn is_unstated(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn least_text(&self) -> usize {
+        self.len()
+    }
 }
 
 macro_rules! enum_field {
@@ -286,6 +371,14 @@ macro_rules! enum_field {
 
             fn from_json(json: &JsonField<'_, 'a>) -> Result<Self, JsonError> {
                 json.enumerated(stringify!($name), Self::ALL, Self::from_name, Self::from_wire, Self::name)
+            }
+
+            fn to_json(&self, numbers: bool) -> Result<Value, NotFinite> {
+                if numbers { exact(crate::$name::to_wire(*self)) } else { exact(self.name()) }
+            }
+
+            fn is_unstated(&self) -> bool {
+                crate::$name::to_wire(*self) == 0
             }
         }
     )+ };

@@ -6,7 +6,7 @@
 mod field;
 mod table;
 
-pub(crate) use field::{WireValueError, slice};
+pub(crate) use field::{Field, WireValueError, slice};
 pub(crate) use table::ReadOpError;
 pub use table::*;
 

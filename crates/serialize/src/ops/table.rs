@@ -3,7 +3,7 @@
 use super::field::{Field, WireValueError};
 use super::{FieldRole, FieldSpec, OperandUse, Uid};
 use crate::canon::{DecodeError, Decoder, Encoder};
-use crate::json::{JsonError, JsonNode};
+use crate::json::{ExportError, JsonError, JsonNode, NodeWriter};
 use crate::wire::generated as wire;
 use crate::wire::has_unknown_fields;
 use crate::{
@@ -195,6 +195,17 @@ macro_rules! ops {
                     OpKind::$name => Ok(Self::from($name { $(
                         $field: Field::from_json(&node.field(stringify!($wire), is_required!($presence))?)?,
                     )+ })),
+                )+ }
+            }
+
+            /// Writes the operation's fields into a JSON node.
+            pub(crate) fn to_json(&self, node: &mut NodeWriter<'_, '_>) -> Result<(), ExportError> {
+                match self { $(
+                    Self::$name(op) => {
+                        let $name { $($field,)+ } = op;
+                        $( node.put(stringify!($wire), role!($role), is_required!($presence), $field)?; )+
+                        Ok(())
+                    }
                 )+ }
             }
         }

@@ -3055,7 +3055,7 @@ impl ::flatbuffers::Verifiable for IntConstraint<'_> {
      .visit_field::<i64>("min_value", Self::VT_MIN_VALUE, false)?
      .visit_field::<i64>("max_value", Self::VT_MAX_VALUE, false)?
      .visit_field::<i64>("step", Self::VT_STEP, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("valid_values", Self::VT_VALID_VALUES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("valid_values", Self::VT_VALID_VALUES, false)?
      .finish();
     Ok(())
   }
@@ -4284,10 +4284,10 @@ impl ::flatbuffers::Verifiable for SerializedExecutionPlan<'_> {
      .visit_field::<u32>("version", Self::VT_VERSION, false)?
      .visit_field::<i64>("engine_id", Self::VT_ENGINE_ID, false)?
      .visit_field::<i64>("workspace_size", Self::VT_WORKSPACE_SIZE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("tensor_uids", Self::VT_TENSOR_UIDS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("tensor_uids", Self::VT_TENSOR_UIDS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("plugin_payload", Self::VT_PLUGIN_PAYLOAD, false)?
      .visit_field::<bool>("is_override_shape_enabled", Self::VT_IS_OVERRIDE_SHAPE_ENABLED, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("tensor_alignments", Self::VT_TENSOR_ALIGNMENTS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("tensor_alignments", Self::VT_TENSOR_ALIGNMENTS, false)?
      .finish();
     Ok(())
   }
@@ -4974,7 +4974,7 @@ impl ::flatbuffers::Verifiable for BatchnormBackwardAttributes<'_> {
      .visit_field::<i64>("mean_tensor_uid", Self::VT_MEAN_TENSOR_UID, false)?
      .visit_field::<i64>("inv_variance_tensor_uid", Self::VT_INV_VARIANCE_TENSOR_UID, false)?
      .visit_field::<i64>("scale_tensor_uid", Self::VT_SCALE_TENSOR_UID, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("peer_stats_tensor_uid", Self::VT_PEER_STATS_TENSOR_UID, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("peer_stats_tensor_uid", Self::VT_PEER_STATS_TENSOR_UID, false)?
      .visit_field::<i64>("dx_tensor_uid", Self::VT_DX_TENSOR_UID, false)?
      .visit_field::<i64>("dscale_tensor_uid", Self::VT_DSCALE_TENSOR_UID, false)?
      .visit_field::<i64>("dbias_tensor_uid", Self::VT_DBIAS_TENSOR_UID, false)?
@@ -5243,7 +5243,7 @@ impl ::flatbuffers::Verifiable for BatchnormAttributes<'_> {
      .visit_field::<i64>("scale_tensor_uid", Self::VT_SCALE_TENSOR_UID, false)?
      .visit_field::<i64>("bias_tensor_uid", Self::VT_BIAS_TENSOR_UID, false)?
      .visit_field::<i64>("epsilon_tensor_uid", Self::VT_EPSILON_TENSOR_UID, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("peer_stats_tensor_uid", Self::VT_PEER_STATS_TENSOR_UID, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("peer_stats_tensor_uid", Self::VT_PEER_STATS_TENSOR_UID, false)?
      .visit_field::<i64>("prev_running_mean_tensor_uid", Self::VT_PREV_RUNNING_MEAN_TENSOR_UID, false)?
      .visit_field::<i64>("prev_running_variance_tensor_uid", Self::VT_PREV_RUNNING_VARIANCE_TENSOR_UID, false)?
      .visit_field::<i64>("momentum_tensor_uid", Self::VT_MOMENTUM_TENSOR_UID, false)?
@@ -5498,10 +5498,10 @@ impl ::flatbuffers::Verifiable for ConvolutionFwdAttributes<'_> {
      .visit_field::<i64>("x_tensor_uid", Self::VT_X_TENSOR_UID, false)?
      .visit_field::<i64>("w_tensor_uid", Self::VT_W_TENSOR_UID, false)?
      .visit_field::<i64>("y_tensor_uid", Self::VT_Y_TENSOR_UID, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("post_padding", Self::VT_POST_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("stride", Self::VT_STRIDE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("dilation", Self::VT_DILATION, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("post_padding", Self::VT_POST_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("stride", Self::VT_STRIDE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("dilation", Self::VT_DILATION, false)?
      .visit_field::<ConvMode>("conv_mode", Self::VT_CONV_MODE, false)?
      .finish();
     Ok(())
@@ -5714,10 +5714,10 @@ impl ::flatbuffers::Verifiable for ConvolutionBwdAttributes<'_> {
      .visit_field::<i64>("dy_tensor_uid", Self::VT_DY_TENSOR_UID, false)?
      .visit_field::<i64>("w_tensor_uid", Self::VT_W_TENSOR_UID, false)?
      .visit_field::<i64>("dx_tensor_uid", Self::VT_DX_TENSOR_UID, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("post_padding", Self::VT_POST_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("stride", Self::VT_STRIDE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("dilation", Self::VT_DILATION, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("post_padding", Self::VT_POST_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("stride", Self::VT_STRIDE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("dilation", Self::VT_DILATION, false)?
      .visit_field::<ConvMode>("conv_mode", Self::VT_CONV_MODE, false)?
      .finish();
     Ok(())
@@ -5930,10 +5930,10 @@ impl ::flatbuffers::Verifiable for ConvolutionWrwAttributes<'_> {
      .visit_field::<i64>("x_tensor_uid", Self::VT_X_TENSOR_UID, false)?
      .visit_field::<i64>("dy_tensor_uid", Self::VT_DY_TENSOR_UID, false)?
      .visit_field::<i64>("dw_tensor_uid", Self::VT_DW_TENSOR_UID, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("post_padding", Self::VT_POST_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("stride", Self::VT_STRIDE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("dilation", Self::VT_DILATION, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("post_padding", Self::VT_POST_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("stride", Self::VT_STRIDE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("dilation", Self::VT_DILATION, false)?
      .visit_field::<ConvMode>("conv_mode", Self::VT_CONV_MODE, false)?
      .finish();
     Ok(())
@@ -8563,8 +8563,8 @@ impl ::flatbuffers::Verifiable for CustomOpAttributes<'_> {
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
     v.visit_table(pos)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("custom_op_id", Self::VT_CUSTOM_OP_ID, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("input_tensor_uids", Self::VT_INPUT_TENSOR_UIDS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("output_tensor_uids", Self::VT_OUTPUT_TENSOR_UIDS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("input_tensor_uids", Self::VT_INPUT_TENSOR_UIDS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("output_tensor_uids", Self::VT_OUTPUT_TENSOR_UIDS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("data", Self::VT_DATA, false)?
      .finish();
     Ok(())
@@ -9115,10 +9115,10 @@ impl ::flatbuffers::Verifiable for ResampleFwdAttributes<'_> {
      .visit_field::<i64>("x_tensor_uid", Self::VT_X_TENSOR_UID, false)?
      .visit_field::<i64>("y_tensor_uid", Self::VT_Y_TENSOR_UID, false)?
      .visit_field::<i64>("index_tensor_uid", Self::VT_INDEX_TENSOR_UID, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("post_padding", Self::VT_POST_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("stride", Self::VT_STRIDE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("window", Self::VT_WINDOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("post_padding", Self::VT_POST_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("stride", Self::VT_STRIDE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("window", Self::VT_WINDOW, false)?
      .visit_field::<ResampleMode>("resample_mode", Self::VT_RESAMPLE_MODE, false)?
      .visit_field::<PaddingMode>("padding_mode", Self::VT_PADDING_MODE, false)?
      .visit_field::<bool>("generate_index", Self::VT_GENERATE_INDEX, false)?
@@ -9607,10 +9607,10 @@ impl ::flatbuffers::Verifiable for ResampleBwdAttributes<'_> {
      .visit_field::<i64>("dy_tensor_uid", Self::VT_DY_TENSOR_UID, false)?
      .visit_field::<i64>("dx_tensor_uid", Self::VT_DX_TENSOR_UID, false)?
      .visit_field::<i64>("index_tensor_uid", Self::VT_INDEX_TENSOR_UID, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("post_padding", Self::VT_POST_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("stride", Self::VT_STRIDE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("window", Self::VT_WINDOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("pre_padding", Self::VT_PRE_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("post_padding", Self::VT_POST_PADDING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("stride", Self::VT_STRIDE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("window", Self::VT_WINDOW, false)?
      .visit_field::<ResampleMode>("resample_mode", Self::VT_RESAMPLE_MODE, false)?
      .visit_field::<PaddingMode>("padding_mode", Self::VT_PADDING_MODE, false)?
      .finish();
@@ -10239,8 +10239,8 @@ impl ::flatbuffers::Verifiable for TensorAttributes<'_> {
      .visit_field::<i64>("uid", Self::VT_UID, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
      .visit_field::<DataType>("data_type", Self::VT_DATA_TYPE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("strides", Self::VT_STRIDES, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("dims", Self::VT_DIMS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("strides", Self::VT_STRIDES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<crate::wire::Elements<i64>>>("dims", Self::VT_DIMS, false)?
      .visit_field::<bool>("virtual_", Self::VT_VIRTUAL_, false)?
      .visit_field::<u8>("value_type", Self::VT_VALUE_TYPE, false)?
      .visit_field::<u32>("value", Self::VT_VALUE, false)?

@@ -10,10 +10,11 @@
 //! [`TensorAttributes`]: crate::wire::generated::TensorAttributes
 //! [`read`]: crate::wire::tensor_value::read
 //! [`write_tensor_attributes`]: crate::wire::tensor_value::write_tensor_attributes
+mod elements;
 pub mod tensor_value;
 mod unknown;
 
-// The attributes concern code that flatc wrote; it is kept exactly as flatc wrote it.
+// The attributes concern code that flatc wrote; it is kept as flatc wrote it, but for the steps in generate.sh.
 #[rustfmt::skip]
 #[path = "generated.rs"]
 #[expect(
@@ -27,6 +28,7 @@ mod unknown;
 )]
 mod flatc_output;
 
+pub use elements::Elements;
 pub use flatc_output::hipdnn_flatbuffers_sdk::data_objects as generated;
 pub use unknown::has_unknown_fields;
 

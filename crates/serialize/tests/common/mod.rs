@@ -1,6 +1,8 @@
 //! Shared by the tests: the corpus.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this module")]
 
+pub mod flatc;
+
 use hipplan_serialize::{AlignedBytes, GraphBuf, Limits, json};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
