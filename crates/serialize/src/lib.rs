@@ -4,6 +4,7 @@
 //! * [`artifact`]: the native file around a graph buffer.
 //! * [`canon`]: the canonical encoding, whose hash is a [`GraphKey`].
 //! * [`plan`]: the plan file and the provider payload in it.
+//! * [`hipdnn`]: hipDNN's own plan envelope and its container of graph and plan; [`form`]: what some bytes are.
 //!
 //! The formats are written down in `docs/format.md`.
 #[cfg(not(target_endian = "little"))]
@@ -16,7 +17,9 @@ pub mod canon;
 pub mod enums;
 pub mod error;
 pub mod floors;
+pub mod form;
 pub mod graph;
+pub mod hipdnn;
 pub mod import;
 pub mod json;
 pub mod key;

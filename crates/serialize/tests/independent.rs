@@ -320,7 +320,8 @@ fn fields_of_a_newer_writer_cost_the_key_and_nothing_else() {
     let model = models.iter().find(matmul).expect("a graph with a matmul");
     let at = model["nodes"].as_array().and_then(|n| n.iter().position(|n| n["type"] == "MatmulAttributes")).expect("a matmul");
     let plain = for_flatc(model);
-    let edits: [(&str, &dyn Fn(&mut Value)); 6] = [
+    type Edit<'e> = (&'static str, &'e dyn Fn(&mut Value));
+    let edits: [Edit<'_>; 6] = [
         ("", &|_| ()),
         ("the graph", &|v| v["partition"] = json!([1])),
         ("the graph", &|v| v["owner"] = json!("x")),

@@ -11,6 +11,7 @@
 //! [`read`]: crate::wire::tensor_value::read
 //! [`write_tensor_attributes`]: crate::wire::tensor_value::write_tensor_attributes
 mod elements;
+pub(crate) mod root;
 pub mod tensor_value;
 mod unknown;
 

@@ -51,9 +51,16 @@ impl Flatc {
 
     /// Buffers of these values, in flatc's JSON, under one of the schemas in `independent/`.
     pub fn encode(&self, schema: &str, values: &[Value]) -> Vec<AlignedBytes> {
-        self.convert(&["--binary"], schema, values.iter().map(|v| v.to_string().into_bytes()), "json", "bin", |bytes| {
-            super::aligned(&bytes)
-        })
+        self.encode_with(&["--binary"], schema, values)
+    }
+
+    /// [`encode`](Self::encode) by a writer that stores scalars that equal their defaults.
+    pub fn encode_with_defaults(&self, schema: &str, values: &[Value]) -> Vec<AlignedBytes> {
+        self.encode_with(&["--binary", "--force-defaults"], schema, values)
+    }
+
+    fn encode_with(&self, arguments: &[&str], schema: &str, values: &[Value]) -> Vec<AlignedBytes> {
+        self.convert(arguments, schema, values.iter().map(|v| v.to_string().into_bytes()), "json", "bin", |bytes| super::aligned(&bytes))
     }
 
     /// What flatc sees in these buffers.

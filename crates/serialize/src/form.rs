@@ -1,0 +1,100 @@
+//! What some bytes are, told from the bytes alone and without reading them whole.
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::as_conversions
+)]
+
+use crate::wire::root::{RawTable, u32_at};
+use crate::{artifact, hipdnn, plan};
+
+/// The forms that hipplan can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Form {
+    /// No bytes at all.
+    Empty,
+    /// A native graph artifact.
+    Artifact,
+    /// A native plan file.
+    Plan,
+    /// hipDNN's container of a graph and perhaps a plan (`HDGP`).
+    Container,
+    /// Text: hipDNN JSON, if it is anything of hipDNN's.
+    Text,
+    /// A bare hipDNN graph buffer.
+    Graph,
+    /// A bare hipDNN plan envelope.
+    Envelope,
+    /// Could be a bare graph and could be a bare plan envelope. No known writer makes such a buffer.
+    GraphOrEnvelope,
+    /// None of these, or damaged where it would show what it is.
+    Unknown,
+}
+
+impl Form {
+    /// A word for messages and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Artifact => "graph artifact",
+            Self::Plan => "plan file",
+            Self::Container => "hipDNN graph-and-plan container (HDGP)",
+            Self::Text => "text",
+            Self::Graph => "hipDNN graph buffer",
+            Self::Envelope => "hipDNN plan envelope",
+            Self::GraphOrEnvelope => "hipDNN graph buffer or plan envelope",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Tells the form of some bytes. Looks at a bounded number of places, verifies nothing and takes no memory: the reader of the
+/// form says what is wrong with the bytes.
+///
+/// In this order: the identifiers of those forms that have one, then text, then the shape of the root table. A bare graph and a
+/// bare plan envelope carry no identifier. A graph has lists of tables in slots 4 and 5 and text, or nothing, in slot 0. An
+/// envelope has a small number in slot 0, a list of numbers in slot 3, and bytes in slot 4 or 5.
+pub fn detect(bytes: &[u8]) -> Form {
+    if bytes.is_empty() {
+        Form::Empty
+    } else if artifact::is_artifact(bytes) {
+        Form::Artifact
+    } else if plan::is_plan(bytes) {
+        Form::Plan
+    } else if hipdnn::container::is_container(bytes) {
+        Form::Container
+    } else if is_text(bytes) {
+        Form::Text
+    } else {
+        match RawTable::root(bytes).map(|root| (is_graph(&root), is_envelope(bytes, &root))) {
+            Some((true, true)) => Form::GraphOrEnvelope,
+            Some((true, false)) => Form::Graph,
+            Some((false, true)) => Form::Envelope,
+            Some((false, false)) | None => Form::Unknown,
+        }
+    }
+}
+
+/// Printable from the start, behind the mark that some editors put there.
+fn is_text(bytes: &[u8]) -> bool {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    text.iter().take(64).all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace())
+}
+
+fn is_graph(root: &RawTable<'_>) -> bool {
+    let absent_or = |slot, there: bool| there || root.slot(slot).is_none();
+    let (tensors, nodes) = (root.has_tables(4), root.has_tables(5));
+    absent_or(0, root.vector(0, 1).is_some()) && absent_or(4, tensors) && absent_or(5, nodes) && (tensors || nodes)
+}
+
+fn is_envelope(bytes: &[u8], root: &RawTable<'_>) -> bool {
+    let version = root.slot(0).filter(|&(_, room)| room >= 4).and_then(|(at, _)| u32_at(bytes, at));
+    version.is_some_and(|v| (1..=0xffff).contains(&v))
+        && root.vector(3, 8).is_some_and(|uids| !uids.is_empty())
+        && (root.vector(4, 1).is_some() || root.vector(5, 1).is_some())
+}
