@@ -60,7 +60,9 @@ pub enum ImportError {
         reason: Box<SkipReason>,
     },
     /// More than one graph where one is wanted.
-    #[error("the text holds {problems} different convolutions ({first} in line {line}, ..), and one graph is wanted here; import them one by one")]
+    #[error(
+        "the text holds {problems} different convolutions ({first} in line {line}, ..), and one graph is wanted here; import them one by one"
+    )]
     Several {
         /// How many.
         problems: usize,
@@ -104,7 +106,8 @@ pub fn may_be_log(beginning: &[u8]) -> bool {
 fn is_json(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
     // A Python list of words is no JSON: its strings have single quotes, or its first word is a path.
-    text.first() == Some(&b'{') || text.first() == Some(&b'[') && text.get(1..).is_some_and(|t| matches!(t.trim_ascii_start().first(), Some(b'{' | b'[' | b']')))
+    text.first() == Some(&b'{')
+        || text.first() == Some(&b'[') && text.get(1..).is_some_and(|t| matches!(t.trim_ascii_start().first(), Some(b'{' | b'[' | b']')))
 }
 
 /// The one problem of a log as a graph.
@@ -115,9 +118,7 @@ pub fn one_of(log: &DriverLog, limits: &Limits) -> Result<ImportedGraph, ImportE
     match &log.problems[..] {
         [] => Err(no_problem(log)),
         [one] => Ok(graph_of(log, one, limits)?),
-        [first, ..] => {
-            Err(ImportError::Several { problems: log.problems.len(), first: first.problem.direction.name(), line: first.line })
-        }
+        [first, ..] => Err(ImportError::Several { problems: log.problems.len(), first: first.problem.direction.name(), line: first.line }),
     }
 }
 
@@ -132,9 +133,7 @@ pub fn graph_of(log: &DriverLog, problem: &LoggedProblem, limits: &Limits) -> Re
 
 fn no_problem(log: &DriverLog) -> ImportError {
     match log.skipped.first() {
-        Some(first) => {
-            ImportError::NoProblem { records: log.coverage.records, line: first.line, reason: Box::new(first.reason.clone()) }
-        }
+        Some(first) => ImportError::NoProblem { records: log.coverage.records, line: first.line, reason: Box::new(first.reason.clone()) },
         None => ImportError::NoProblem { records: 0, line: 0, reason: Box::new(SkipReason::NoOperation { found: String::new() }) },
     }
 }

@@ -56,7 +56,9 @@ pub enum SkipReason {
     #[error("--tensor_vect {vect} with --vector_length {length}; expected 1 with 4 or 8, or 0 with 1")]
     Vectorisation { vect: i64, length: i64 },
     /// A vectorised tensor that strides cannot express.
-    #[error("{tensor} has {channels} channels in vectors of {length}, in planes of more than one element; a strided tensor cannot express that")]
+    #[error(
+        "{tensor} has {channels} channels in vectors of {length}, in planes of more than one element; a strided tensor cannot express that"
+    )]
     Vectorised { tensor: &'static str, channels: i64, length: i64 },
     /// Groups that do not divide the channels.
     #[error("{groups} groups do not divide {channels} input and {filters} output channels")]

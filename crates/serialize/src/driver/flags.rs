@@ -72,13 +72,7 @@ impl FlagSpec {
     }
 }
 
-const fn flag(
-    field: Field,
-    short: &'static str,
-    long: &'static str,
-    default: &'static str,
-    meaning: &'static str,
-) -> FlagSpec {
+const fn flag(field: Field, short: &'static str, long: &'static str, default: &'static str, meaning: &'static str) -> FlagSpec {
     FlagSpec { field, short: short.as_bytes(), long, default, meaning }
 }
 
@@ -177,9 +171,36 @@ static BASE_ARGUMENTS: &[(&str, BaseArgument)] = &[
 
 /// Beginnings of what else the driver does; the type follows, as in `bnormfp16`.
 static OTHER: &[&str] = &[
-    "CBAInfer", "activ", "adam", "addlayernorm", "bnorm", "cat", "conv_", "ctc", "dropout", "gemm", "getitem", "glu", "groupnorm",
-    "kthvalue", "layernorm", "lrn", "mha", "multimarginloss", "pool", "prelu", "reduce", "reduceextreme", "rnn", "rope", "softmarginloss",
-    "softmax", "sum", "t5layernorm", "tensorop", "transformersadamw",
+    "CBAInfer",
+    "activ",
+    "adam",
+    "addlayernorm",
+    "bnorm",
+    "cat",
+    "conv_",
+    "ctc",
+    "dropout",
+    "gemm",
+    "getitem",
+    "glu",
+    "groupnorm",
+    "kthvalue",
+    "layernorm",
+    "lrn",
+    "mha",
+    "multimarginloss",
+    "pool",
+    "prelu",
+    "reduce",
+    "reduceextreme",
+    "rnn",
+    "rope",
+    "softmarginloss",
+    "softmax",
+    "sum",
+    "t5layernorm",
+    "tensorop",
+    "transformersadamw",
 ];
 
 /// What a base argument means; nothing for an unknown word.

@@ -99,7 +99,10 @@ mod tests {
         let two = Layout::parse("in_layout", b"NCHWC4", 4).unwrap();
         assert!(matches!(two.strides("x", &[2, 8, 3, 5]), Err(SkipReason::Vectorised { channels: 8, length: 4, .. })));
         assert!(matches!(two.strides("x", &[2, 3, 1, 1]), Err(SkipReason::Vectorised { .. })));
-        assert!(matches!(Layout::parse("in_layout", b"CHWNc4", 4).unwrap().strides("x", &[2, 8, 1, 1]), Err(SkipReason::Vectorised { .. })));
+        assert!(matches!(
+            Layout::parse("in_layout", b"CHWNc4", 4).unwrap().strides("x", &[2, 8, 1, 1]),
+            Err(SkipReason::Vectorised { .. })
+        ));
         // Batch inside of the vectors' planes: channels last.
         assert_eq!(strides("CHWNc4", &[2, 4, 3, 5]), [4, 1, 40, 8]);
     }

@@ -102,7 +102,8 @@ pub(super) fn read(record: &Record<'_>, limits: &Limits) -> Result<Reading, Skip
     if record.followed && !is_timed && (glued || record.form.is_log()) {
         return Err(SkipReason::CutOff);
     }
-    let mut reading = Reading { form: record.form, operation: text(operation), flags: Vec::new(), warnings: Vec::new(), problems: Vec::new() };
+    let mut reading =
+        Reading { form: record.form, operation: text(operation), flags: Vec::new(), warnings: Vec::new(), problems: Vec::new() };
     let spatial = values.spatial()?;
     let directions = values.directions(record.direction)?;
     let forward = values.problem(spatial, dtype)?;
