@@ -1,7 +1,8 @@
-//! Graphs named on the command line: files, folders, standard input.
+//! Graphs named on the command line: files, folders, standard input, driver lines.
 
 use anyhow::{Context, bail, ensure};
-use hipplan::{AlignedBytes, ImportedGraph, Limits, plan};
+use hipplan::driver::{DriverLog, LogReader};
+use hipplan::{AlignedBytes, ImportedGraph, Limits, import, plan};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -11,33 +12,89 @@ const MAX_PLAN_BYTES: u64 = 1 << 30;
 /// Endings that mark a graph in a folder. A file that is named itself may have any ending.
 const ENDINGS: [&str; 4] = ["json", "hpgraph", "bin", "fb"];
 
-/// An input: where it comes from, and the graph or what is wrong with it.
-pub(crate) struct Input {
-    pub(crate) source: String,
-    pub(crate) graph: Result<ImportedGraph, String>,
+/// Endings of texts, which are looked into: in a folder, those that do not mention the driver are passed over.
+const TEXT_ENDINGS: [&str; 2] = ["txt", "log"];
+
+/// Bytes of a log that are read at a time.
+const PIECE: usize = 1 << 20;
+
+/// Something to read.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// A file that was named; `-` is standard input.
+    File(PathBuf),
+    /// A file that a folder held.
+    InFolder(PathBuf),
+    /// A driver line.
+    Line(String),
 }
 
-/// Files in the order given; folders are walked in order of name. A path that does not exist is an error, a file that cannot be read or
-/// is no graph is an input that says so.
-pub(crate) fn expand(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+impl Source {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::File(path) if path == Path::new("-") => "standard input".to_owned(),
+            Self::File(path) | Self::InFolder(path) => path.display().to_string(),
+            Self::Line(_) => "--line".to_owned(),
+        }
+    }
+
+    /// The file, if it is one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) | Self::InFolder(path) => (path != Path::new("-")).then_some(path),
+            Self::Line(_) => None,
+        }
+    }
+
+    /// Name of what is made of it, without ending.
+    pub(crate) fn stem(&self) -> PathBuf {
+        match self {
+            Self::Line(_) => "line".into(),
+            _ => self.path().and_then(Path::file_stem).map_or_else(|| "stdin".into(), PathBuf::from),
+        }
+    }
+}
+
+/// One graph of a source, or what is wrong with it.
+pub(crate) struct Input {
+    /// Where it comes from; for a graph of a log, with line and direction.
+    pub(crate) source: String,
+    pub(crate) graph: Result<ImportedGraph, String>,
+    /// Its place in the log that it comes from.
+    pub(crate) problem: Option<usize>,
+}
+
+/// All that a source holds.
+pub(crate) struct Contents {
+    pub(crate) name: String,
+    pub(crate) inputs: Vec<Input>,
+    /// What was found in a text with driver lines.
+    pub(crate) log: Option<DriverLog>,
+}
+
+/// Sources in the order given, lines behind them; folders are walked in order of name. A path that does not exist is an error, a file
+/// that cannot be read or is no graph is an input that says so.
+pub(crate) fn expand(paths: &[PathBuf], lines: &[String]) -> anyhow::Result<Vec<Source>> {
+    let mut sources = Vec::new();
     for path in paths {
         if path == Path::new("-") {
-            files.push(path.clone());
+            sources.push(Source::File(path.clone()));
             continue;
         }
         let kind = std::fs::metadata(path).with_context(|| path.display().to_string())?;
         if kind.is_dir() {
-            let before = files.len();
+            let mut files = Vec::new();
             walk(path, &mut files, 0)?;
-            if files.len() == before {
-                bail!("{}: the folder holds no file that ends in {}", path.display(), ENDINGS.join(", "));
+            if files.is_empty() {
+                bail!("{}: the folder holds no file that ends in {}", path.display(), [&ENDINGS[..], &TEXT_ENDINGS].concat().join(", "));
             }
+            sources.extend(files.into_iter().map(Source::InFolder));
         } else {
-            files.push(path.clone());
+            sources.push(Source::File(path.clone()));
         }
     }
-    Ok(files)
+    sources.extend(lines.iter().cloned().map(Source::Line));
+    Ok(sources)
 }
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> anyhow::Result<()> {
@@ -52,23 +109,80 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> anyhow::Result
         // Links to files are followed, links to folders are not: they could lead round in circles.
         if std::fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir()) {
             walk(&path, files, depth + 1)?;
-        } else if path.is_file() && path.extension().is_some_and(|e| ENDINGS.iter().any(|known| e.eq_ignore_ascii_case(known))) {
+        } else if path.is_file()
+            && path.extension().is_some_and(|e| ENDINGS.iter().chain(&TEXT_ENDINGS).any(|known| e.eq_ignore_ascii_case(known)))
+        {
             files.push(path);
         }
     }
     Ok(())
 }
 
-/// Reads one input; `-` is standard input.
-pub(crate) fn read(path: &Path, limits: &Limits) -> Input {
-    let (source, bytes) = if path == Path::new("-") {
-        ("standard input".to_owned(), read_limited(std::io::stdin().lock(), limits))
-    } else {
-        let bytes = std::fs::File::open(path).and_then(|file| read_limited(file, limits));
-        (path.display().to_string(), bytes)
+/// Reads a source.
+pub(crate) fn read(source: &Source, limits: &Limits) -> Contents {
+    let name = source.name();
+    let found = match source {
+        Source::Line(line) => from(line.as_bytes(), limits),
+        Source::File(path) if path == Path::new("-") => from(std::io::stdin().lock(), limits),
+        Source::File(path) | Source::InFolder(path) => std::fs::File::open(path).map_err(|e| e.to_string()).and_then(|f| from(f, limits)),
     };
-    let graph = bytes.map_err(|e| e.to_string()).and_then(|bytes| hipplan::import(&bytes, limits).map_err(|e| e.to_string()));
-    Input { source, graph }
+    let is_text = |path: &Path| path.extension().is_some_and(|e| TEXT_ENDINGS.iter().any(|known| e.eq_ignore_ascii_case(known)));
+    let single = |graph| vec![Input { source: name.clone(), graph, problem: None }];
+    let (inputs, log) = match found {
+        Ok(Found::Graph(graph)) => (single(Ok(*graph)), None),
+        Ok(Found::Log(log)) if log.problems.is_empty() => {
+            let error = import::one_of(&log, limits).err().map_or_else(String::new, |e| e.to_string());
+            (single(Err(error)), Some(log))
+        }
+        Ok(Found::Log(log)) => {
+            let one = |(i, problem): (usize, &hipplan::driver::LoggedProblem)| Input {
+                source: match source {
+                    Source::Line(_) => format!("{name} {}", problem.problem.direction),
+                    _ => format!("{name}:{} {}", problem.line, problem.problem.direction),
+                },
+                graph: import::graph_of(&log, problem, limits).map_err(|e| e.to_string()),
+                problem: Some(i),
+            };
+            (log.problems.iter().enumerate().map(one).collect(), Some(log))
+        }
+        Ok(Found::NoLog(_)) if matches!(source, Source::InFolder(path) if is_text(path)) => (Vec::new(), None),
+        Ok(Found::NoLog(reason)) | Err(reason) => (single(Err(reason)), None),
+    };
+    Contents { name, inputs, log }
+}
+
+enum Found {
+    Graph(Box<ImportedGraph>),
+    Log(DriverLog),
+    /// Text that does not mention the driver, and is no graph for this reason.
+    NoLog(String),
+}
+
+/// Reads a graph, or a log of any length.
+fn from(mut source: impl Read, limits: &Limits) -> Result<Found, String> {
+    let io = |e: std::io::Error| e.to_string();
+    let mut piece = vec![0; PIECE];
+    let mut got = read_up_to(&mut source, &mut piece).map_err(io)?;
+    if got > 0 && import::may_be_log(&piece[..got]) {
+        let mut reader = LogReader::new(limits);
+        reader.push(&piece[..got]);
+        // Enough to say what is wrong with a text that is neither.
+        let beginning = piece[..got.min(4096)].to_vec();
+        while got == PIECE {
+            got = read_up_to(&mut source, &mut piece).map_err(io)?;
+            reader.push(&piece[..got]);
+        }
+        let log = reader.finish();
+        if log.coverage.records > 0 {
+            return Ok(Found::Log(log));
+        }
+        let reason = import::import(&beginning, limits).err().map(|e| e.to_string());
+        return Ok(Found::NoLog(format!("no MIOpenDriver line in it; {}", reason.unwrap_or_default())));
+    }
+    piece.truncate(got);
+    // One byte more than the limit at most: enough for the importer to name the limit.
+    source.take(limits.max_bytes.saturating_add(1)).read_to_end(&mut piece).map_err(io)?;
+    import::import(&piece, limits).map(|graph| Found::Graph(Box::new(graph))).map_err(|e| e.to_string())
 }
 
 /// Reads a plan file or a graph whole, up to what either may have.
@@ -97,18 +211,17 @@ fn read_up_to(file: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize>
     Ok(got)
 }
 
-/// Reads one byte more than the limit at most: enough for the importer to name the limit.
-fn read_limited(from: impl Read, limits: &Limits) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(limits.max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// Reads one input that must be a graph.
 pub(crate) fn read_graph(path: &Path) -> anyhow::Result<(String, ImportedGraph)> {
-    let input = read(path, &Limits::DEFAULT);
-    match input.graph {
-        Ok(graph) => Ok((input.source, graph)),
-        Err(reason) => bail!("{}: {reason}", input.source),
+    let limits = Limits::DEFAULT;
+    let mut contents = read(&Source::File(path.to_owned()), &limits);
+    if let Some(log) = &contents.log {
+        let graph = import::one_of(log, &limits).with_context(|| contents.name.clone())?;
+        return Ok((contents.name, graph));
+    }
+    match contents.inputs.pop().map(|input| input.graph) {
+        Some(Ok(graph)) => Ok((contents.name, graph)),
+        Some(Err(reason)) => bail!("{}: {reason}", contents.name),
+        None => bail!("{}: nothing to read", contents.name),
     }
 }

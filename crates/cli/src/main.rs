@@ -4,6 +4,7 @@ mod commands;
 mod inputs;
 mod keys;
 mod location;
+mod logs;
 mod npy;
 mod output;
 mod progress;
@@ -39,6 +40,7 @@ const EXAMPLES: &str = "\
 Examples:
   hipplan quickstart                          see it all on the shipped corpus
   hipplan compile graphs/ --store plans       compile a folder of graphs into a store
+  hipplan compile training.log --store plans  every convolution that MIOpen logged
   hipplan run graph.json --store plans --check
   hipplan run 5d0c1f22a9b3 --store plans      run by key: nothing but the store is needed
   hipplan inspect graph.json                  what is in a graph, a plan file or a key

@@ -45,7 +45,9 @@ pub use hipplan_planner::{
     BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, Offer, Outcome, Persistence, Progress,
     ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site, compile_batch, compile_graph, ensure_plan,
 };
-pub use hipplan_serialize::import::{GraphForm, ImportError, ImportedGraph, import};
+pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
+pub use hipplan_serialize::driver;
+pub use hipplan_serialize::import::{self, GraphForm, ImportError, ImportedGraph, import};
 pub use hipplan_serialize::plan::{self, PlanError, PlanView};
 pub use hipplan_serialize::{
     AlignedBytes, ApiVersion, AttentionImplementation, Canonical, ContentHash, ConvMode, DataType, DiagonalAlignment, Digest, Features,

@@ -1,5 +1,7 @@
 //! A graph in any form that is known here, told apart by its bytes.
 
+use crate::conv_problem::ConvProblemError;
+use crate::driver::{self, DriverLog, LoggedProblem, SkipReason};
 use crate::json::JsonError;
 use crate::{GraphBuf, GraphError, Limits, artifact, json, plan};
 
@@ -12,6 +14,8 @@ pub enum GraphForm {
     HipdnnBuffer,
     /// hipDNN JSON.
     Json,
+    /// A convolution as MIOpenDriver is told of it, in a command or a log.
+    MiopenDriver,
 }
 
 impl GraphForm {
@@ -21,6 +25,7 @@ impl GraphForm {
             Self::Artifact => "graph artifact",
             Self::HipdnnBuffer => "hipDNN buffer",
             Self::Json => "hipDNN JSON",
+            Self::MiopenDriver => "MIOpen driver line",
         }
     }
 }
@@ -30,10 +35,10 @@ impl GraphForm {
 #[non_exhaustive]
 pub enum ImportError {
     /// Nothing to read.
-    #[error("the input is empty; a graph artifact, a hipDNN graph buffer or hipDNN JSON was expected")]
+    #[error("the input is empty; a graph artifact, a hipDNN graph buffer, hipDNN JSON or MIOpenDriver lines were expected")]
     Empty,
     /// A file of hipplan's that is not a graph.
-    #[error("this is a {0}, not a graph; a graph artifact, a hipDNN graph buffer or hipDNN JSON was expected")]
+    #[error("this is a {0}, not a graph; a graph artifact, a hipDNN graph buffer, hipDNN JSON or MIOpenDriver lines were expected")]
     NotAGraph(&'static str),
     /// The binary graph is refused.
     #[error(transparent)]
@@ -41,6 +46,34 @@ pub enum ImportError {
     /// The JSON is refused.
     #[error(transparent)]
     Json(#[from] JsonError),
+    /// Text in 16-bit units, as some shells write it.
+    #[error("the text is UTF-16; convert it to UTF-8 first")]
+    Utf16,
+    /// The driver is mentioned, and no convolution with it.
+    #[error("MIOpenDriver is mentioned {records} times and no mention is a convolution; the first, line {line}: {reason}")]
+    NoProblem {
+        /// How often.
+        records: u64,
+        /// Line of the first.
+        line: u64,
+        /// Why that is none.
+        reason: Box<SkipReason>,
+    },
+    /// More than one graph where one is wanted.
+    #[error(
+        "the text holds {problems} different convolutions ({first} in line {line}, ..), and one graph is wanted here; import them one by one"
+    )]
+    Several {
+        /// How many.
+        problems: usize,
+        /// The direction of the first.
+        first: &'static str,
+        /// Its line.
+        line: u64,
+    },
+    /// A problem that makes no graph.
+    #[error(transparent)]
+    Problem(#[from] ConvProblemError),
 }
 
 /// A graph and how it was read.
@@ -54,11 +87,74 @@ pub struct ImportedGraph {
     pub warnings: Vec<String>,
 }
 
-/// Reads a graph in any form.
+/// What an input holds.
+#[derive(Debug)]
+pub enum Imported {
+    /// One graph.
+    Graph(Box<ImportedGraph>),
+    /// MIOpenDriver lines, with at least one convolution.
+    Log(DriverLog),
+}
+
+/// Whether bytes are text with MIOpenDriver lines in it, which may be any number of graphs. The beginning of a text is enough to
+/// tell that it is none: JSON begins with a brace, a binary form holds a zero early.
+pub fn may_be_log(beginning: &[u8]) -> bool {
+    let beginning = beginning.get(..4096).unwrap_or(beginning);
+    !beginning.contains(&0) && !artifact::is_artifact(beginning) && !plan::is_plan(beginning) && !is_json(beginning)
+}
+
+fn is_json(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
+    // A Python list of words is no JSON: its strings have single quotes, or its first word is a path.
+    text.first() == Some(&b'{')
+        || text.first() == Some(&b'[') && text.get(1..).is_some_and(|t| matches!(t.trim_ascii_start().first(), Some(b'{' | b'[' | b']')))
+}
+
+/// The one problem of a log as a graph.
+///
+/// # Errors
+/// A log with no problem, or with several.
+pub fn one_of(log: &DriverLog, limits: &Limits) -> Result<ImportedGraph, ImportError> {
+    match &log.problems[..] {
+        [] => Err(no_problem(log)),
+        [one] => Ok(graph_of(log, one, limits)?),
+        [first, ..] => Err(ImportError::Several { problems: log.problems.len(), first: first.problem.direction.name(), line: first.line }),
+    }
+}
+
+/// A problem of a log as a graph, with the warnings of its record.
+///
+/// # Errors
+/// The limits are narrower than those that the log was read with.
+pub fn graph_of(log: &DriverLog, problem: &LoggedProblem, limits: &Limits) -> Result<ImportedGraph, ConvProblemError> {
+    let warnings = log.records.get(problem.record).map(|r| r.reading.warnings.clone()).unwrap_or_default();
+    Ok(ImportedGraph { graph: problem.problem.to_graph(limits)?, form: GraphForm::MiopenDriver, warnings })
+}
+
+fn no_problem(log: &DriverLog) -> ImportError {
+    match log.skipped.first() {
+        Some(first) => ImportError::NoProblem { records: log.coverage.records, line: first.line, reason: Box::new(first.reason.clone()) },
+        None => ImportError::NoProblem { records: 0, line: 0, reason: Box::new(SkipReason::NoOperation { found: String::new() }) },
+    }
+}
+
+/// Reads one graph in any form.
+///
+/// # Errors
+/// What is wrong, in the terms of the form that the bytes seem to have; or several graphs.
+pub fn import(bytes: &[u8], limits: &Limits) -> Result<ImportedGraph, ImportError> {
+    match import_any(bytes, limits)? {
+        Imported::Graph(graph) => Ok(*graph),
+        Imported::Log(log) => one_of(&log, limits),
+    }
+}
+
+/// Reads a graph in any form, or a text with MIOpenDriver lines.
 ///
 /// # Errors
 /// What is wrong, in the terms of the form that the bytes seem to have.
-pub fn import(bytes: &[u8], limits: &Limits) -> Result<ImportedGraph, ImportError> {
+pub fn import_any(bytes: &[u8], limits: &Limits) -> Result<Imported, ImportError> {
+    let one = |graph, form, warnings| Ok(Imported::Graph(Box::new(ImportedGraph { graph, form, warnings })));
     if bytes.is_empty() {
         return Err(ImportError::Empty);
     }
@@ -68,14 +164,21 @@ pub fn import(bytes: &[u8], limits: &Limits) -> Result<ImportedGraph, ImportErro
     if bytes.get(4..8) == Some(b"HDGP") {
         return Err(ImportError::NotAGraph("hipDNN graph-and-plan container (HDGP)"));
     }
+    if matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) {
+        return Err(ImportError::Utf16);
+    }
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if may_be_log(bytes) && driver::mentions_driver(text) {
+        let log = driver::read_log(text, limits);
+        return if log.problems.is_empty() { Err(no_problem(&log)) } else { Ok(Imported::Log(log)) };
+    }
     // Text is taken for JSON, whatever it starts with: "not JSON" says more about a text than where a FlatBuffer would break.
     if text[..text.len().min(64)].iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace()) {
         let json::Imported { graph, warnings } = json::import(text, limits)?;
-        return Ok(ImportedGraph { graph, form: GraphForm::Json, warnings });
+        return one(graph, GraphForm::Json, warnings);
     }
     let form = if artifact::is_artifact(bytes) { GraphForm::Artifact } else { GraphForm::HipdnnBuffer };
-    Ok(ImportedGraph { graph: GraphBuf::new(bytes, limits)?, form, warnings: Vec::new() })
+    one(GraphBuf::new(bytes, limits)?, form, Vec::new())
 }
 
 #[cfg(test)]
@@ -92,5 +195,11 @@ mod tests {
         assert!(read(b"\x89HPGR\r\n\x1a").is_err_and(|e| e.starts_with("graph artifact")));
         assert!(read(b"hello, world").is_err_and(|e| e.starts_with("JSON")));
         assert!(read(b"\x01\x02\x03\x04\x05\x06").is_err_and(|e| e.starts_with("graph:")));
+        assert!(read(b"\xff\xfeM\0I\0O\0").is_err_and(|e| e.contains("UTF-16")));
+        assert!(read(b"MIOpenDriver pool -n 1").is_err_and(|e| e.contains("pool is not a convolution")));
+        assert_eq!(read(b"noise\n['./bin/MIOpenDriver', 'conv', '-F', '1']\n"), Ok(GraphForm::MiopenDriver));
+        assert_eq!(read(b"['./bin/MIOpenDriver', 'conv', '-F', '1']"), Ok(GraphForm::MiopenDriver));
+        let error = read(b"MIOpenDriver conv\nMIOpenDriver conv -F 1").err();
+        assert!(error.is_some_and(|e| e.contains("3 different convolutions (fwd in line 1")));
     }
 }

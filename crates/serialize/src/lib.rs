@@ -1,6 +1,7 @@
 //! Graph and plan formats of hipplan. Bytes only: no file, no device.
 //!
 //! * [`graph`]: hipDNN graph buffers, checked and read in place; [`builder`]: the writing side; [`json`]: hipDNN's JSON.
+//! * [`conv_problem`]: a convolution in MIOpen's terms; [`driver`]: MIOpenDriver lines and logs full of them.
 //! * [`artifact`]: the native file around a graph buffer.
 //! * [`canon`]: the canonical encoding, whose hash is a [`GraphKey`].
 //! * [`plan`]: the plan file and the provider payload in it.
@@ -14,6 +15,8 @@ pub mod aligned;
 pub mod artifact;
 pub mod builder;
 pub mod canon;
+pub mod conv_problem;
+pub mod driver;
 pub mod enums;
 pub mod error;
 pub mod floors;
@@ -35,6 +38,7 @@ pub mod wire;
 pub use aligned::AlignedBytes;
 pub use builder::{GraphBuilder, TensorAttributes};
 pub use canon::Canonical;
+pub use conv_problem::{ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
 pub use enums::*;
 pub use error::GraphError;
 pub use floors::Features;

@@ -24,6 +24,12 @@ pub struct Limits {
     pub max_rank: usize,
     /// Elements from a tensor's first to its last, in memory: strides included.
     pub max_elements: u64,
+    /// Bytes of one line of a log, continuations joined.
+    pub max_line_bytes: usize,
+    /// Different problems that are kept of a log.
+    pub max_problems: usize,
+    /// Skipped records of a log that are listed; more are counted.
+    pub max_skipped: usize,
 }
 
 impl Limits {
@@ -37,6 +43,9 @@ impl Limits {
         max_nodes: 100_000,
         max_rank: 8,
         max_elements: 1 << 40,
+        max_line_bytes: 64 << 10,
+        max_problems: 100_000,
+        max_skipped: 10_000,
     };
 }
 

@@ -1,6 +1,6 @@
 //! `hipplan compile`
 
-use crate::{Exit, Global, inputs, location, output, progress::Bar};
+use crate::{Exit, Global, inputs, location, logs, output, progress::Bar};
 use hipplan::{BatchItem, BatchOptions, BatchReport, Limits, Outcome, Policy, Providers, ReportRow, Target, compile_batch};
 use serde_json::json;
 use std::path::PathBuf;
@@ -8,17 +8,22 @@ use std::path::PathBuf;
 /// Compile graphs into the store
 ///
 /// Every input is checked and keyed; equal graphs are compiled once, and what the store holds already is not compiled again. A bad
-/// input costs only itself. The store ends up byte for byte the same, whatever the number of jobs.
+/// input costs only itself. The store ends up byte for byte the same, whatever the number of jobs. Inputs are those of `hipplan import`,
+/// logs with MIOpenDriver lines among them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   hipplan compile graph.json
   hipplan compile corpus/graphs --store plans --jobs 8
+  hipplan compile training.log --store plans          every convolution that MIOpen logged
   cat graph.json | hipplan compile - --json")]
 pub(crate) struct Compile {
-    /// Graph files, folders of them, or - for standard input
-    #[arg(required = true, value_name = "INPUT")]
+    /// Graph files, logs, folders of them, or - for standard input
+    #[arg(required_unless_present = "line", value_name = "INPUT")]
     inputs: Vec<PathBuf>,
+    /// A MIOpenDriver line
+    #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
+    line: Vec<String>,
     /// Target to compile for; may be given several times or as a list
     #[arg(long, value_name = "TARGET", default_value = "cpu", value_delimiter = ',')]
     target: Vec<Target>,
@@ -32,22 +37,24 @@ pub(crate) struct Compile {
 
 impl Compile {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let files = inputs::expand(&self.inputs)?;
+        let sources = inputs::expand(&self.inputs, &self.line)?;
         let store = location::writable(global)?;
         let mut warnings = Vec::new();
-        let items: Vec<BatchItem> = files
-            .iter()
-            .map(|file| {
-                let input = inputs::read(file, &Limits::DEFAULT);
-                match input.graph {
+        let mut items: Vec<BatchItem> = Vec::new();
+        let mut all = Vec::new();
+        for source in &sources {
+            let mut contents = inputs::read(source, &Limits::DEFAULT);
+            for input in std::mem::take(&mut contents.inputs) {
+                items.push(match input.graph {
                     Ok(imported) => {
                         warnings.extend(imported.warnings.iter().map(|w| format!("{}: {w}", input.source)));
                         BatchItem::of_graph(input.source, &imported.graph.view())
                     }
                     Err(reason) => BatchItem { source: input.source, graph: Err(reason) },
-                }
-            })
-            .collect();
+                });
+            }
+            all.push(contents);
+        }
         let options = BatchOptions {
             targets: self.target,
             policy: self.engine.map_or(Policy::Default, Policy::Engine),
@@ -57,15 +64,21 @@ impl Compile {
         let report = compile_batch(&store, &items, &options, &Providers::default(), &bar);
         drop(bar);
         if global.json {
-            output::json(&to_json(&report, &warnings))?;
+            let mut value = to_json(&report, &warnings);
+            value["logs"] = logs::to_json(&all);
+            output::json(&value)?;
         } else {
             print(&report)?;
             for warning in &warnings {
-                output::line(format_args!("{}warning:{} {warning}", output::WARN, output::RESET))?;
+                output::line(format_args!("{}warning:{} {}", output::WARN, output::RESET, output::name(warning)))?;
             }
+            logs::print(&all)?;
             output::line(summary(&report))?;
         }
-        Ok(exit(&report))
+        Ok(match exit(&report) {
+            Exit::Good | Exit::Refused if logs::any_lost(&all) => Exit::Findings,
+            other => other,
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `hipplan import`
 
-use crate::{Exit, Global, inputs, output, progress::Bar};
+use crate::inputs::Source;
+use crate::{Exit, Global, inputs, logs, output, progress::Bar};
 use anyhow::{Context, bail};
 use hipplan::Limits;
 use serde_json::json;
@@ -9,103 +10,130 @@ use std::path::{Path, PathBuf};
 
 /// Read graphs in any form and write native graph artifacts
 ///
-/// Reads hipDNN JSON (all dialects), hipDNN graph buffers and native artifacts. Each graph is checked in full; its key is printed.
+/// Reads hipDNN JSON (all dialects), hipDNN graph buffers, native artifacts, and MIOpenDriver lines, alone or in logs full of other
+/// things: each different convolution becomes one graph per direction. Each graph is checked in full; its key is printed. What was
+/// skipped is listed with its reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   hipplan import graph.json                       check a graph and print its key
   hipplan import graph.json -o graph.hpgraph
-  hipplan import corpus/graphs -o imported/       a folder of graphs into a folder")]
+  hipplan import corpus/graphs -o imported/       a folder of graphs into a folder
+  hipplan import training.log --explain           every convolution of a log, and how its flags were read
+  hipplan import --line 'MIOpenDriver conv -n 1 -c 64 -H 56 -W 56 -k 64 -F 1'")]
 pub(crate) struct Import {
-    /// Graph files, folders of them, or - for standard input
-    #[arg(required = true, value_name = "INPUT")]
+    /// Graph files, logs, folders of them, or - for standard input
+    #[arg(required_unless_present = "line", value_name = "INPUT")]
     inputs: Vec<PathBuf>,
-    /// File to write, or a folder if there are several inputs; nothing is written without it
+    /// A MIOpenDriver line
+    #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
+    line: Vec<String>,
+    /// File to write, or a folder if there are several graphs; nothing is written without it
     #[arg(short, long, value_name = "PATH")]
     out: Option<PathBuf>,
+    /// Show how each flag of a driver line was read, and what a log does not tell
+    #[arg(long)]
+    explain: bool,
 }
 
 impl Import {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let files = inputs::expand(&self.inputs)?;
+        let sources = inputs::expand(&self.inputs, &self.line)?;
         let into_folder =
-            files.len() > 1 || self.out.as_ref().is_some_and(|out| out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/'));
+            sources.len() > 1 || self.out.as_ref().is_some_and(|out| out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/'));
         if into_folder && let Some(out) = &self.out {
             std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
         }
-        let targets = self.targets(&files, into_folder)?;
-        let bar = Bar::new(global, "importing", files.len());
+        let targets = self.targets(&sources, into_folder)?;
+        let bar = Bar::new(global, "importing", sources.len());
         let mut rows = Vec::new();
+        let mut all = Vec::new();
         let mut bad = 0;
-        for (file, target) in files.iter().zip(&targets) {
-            let input = inputs::read(file, &Limits::DEFAULT);
-            bar.advance(&input.source);
-            match input.graph {
-                Err(reason) => {
-                    bad += 1;
-                    rows.push(json!({ "source": input.source, "error": reason }));
-                }
-                Ok(imported) => {
-                    let graph = imported.graph.view();
-                    let key = graph.canonical().map(|c| c.key.to_string());
-                    if let Some(path) = target {
-                        write_atomically(path, &graph.to_artifact())?;
+        for (source, target) in sources.iter().zip(&targets) {
+            let mut contents = inputs::read(source, &Limits::DEFAULT);
+            bar.advance(&contents.name);
+            let graphs = contents.inputs.len();
+            if graphs > 1
+                && !into_folder
+                && let Some(out) = target
+            {
+                bail!("{} holds {graphs} graphs; name a folder to write them to, such as {}/", contents.name, out.display());
+            }
+            for input in std::mem::take(&mut contents.inputs) {
+                let logged = contents.log.as_ref().zip(input.problem).and_then(|(log, i)| Some((log, log.problems.get(i)?)));
+                match input.graph {
+                    Err(reason) => {
+                        bad += 1;
+                        rows.push(json!({ "source": input.source, "error": reason }));
                     }
-                    let written = target.as_ref().map(|path| path.display().to_string());
-                    rows.push(json!({
-                        "source": input.source,
-                        "form": imported.form.name(),
-                        "key": key.as_ref().ok(),
-                        "no_key": key.as_ref().err().map(ToString::to_string),
-                        "nodes": graph.node_count(),
-                        "tensors": graph.tensors().len(),
-                        "api_floor": graph.api_floor().to_string(),
-                        "warnings": imported.warnings,
-                        "written": written,
-                    }));
+                    Ok(imported) => {
+                        let graph = imported.graph.view();
+                        let key = graph.canonical().map(|c| c.key.to_string());
+                        let written = target.as_ref().map(|path| match logged {
+                            Some((_, it)) if into_folder => {
+                                path.with_file_name(format!("{}_L{}_{}.hpgraph", source.stem().display(), it.line, it.problem.direction))
+                            }
+                            _ => path.clone(),
+                        });
+                        if let Some(path) = &written {
+                            write_atomically(path, &graph.to_artifact())?;
+                        }
+                        rows.push(json!({
+                            "source": input.source,
+                            "form": imported.form.name(),
+                            "key": key.as_ref().ok(),
+                            "no_key": key.as_ref().err().map(ToString::to_string),
+                            "nodes": graph.node_count(),
+                            "tensors": graph.tensors().len(),
+                            "api_floor": graph.api_floor().to_string(),
+                            "warnings": imported.warnings,
+                            "written": written.map(|path| path.display().to_string()),
+                            "problem": logged.map(|(log, it)| logs::problem_json(log, it, self.explain)),
+                        }));
+                    }
                 }
             }
+            all.push(contents);
         }
         drop(bar);
         if global.json {
-            output::json(&json!({ "graphs": rows }))?;
+            output::json(&json!({ "graphs": rows, "logs": logs::to_json(&all) }))?;
         } else {
             print(&rows)?;
+            if self.explain {
+                logs::explain(&all)?;
+            }
+            logs::print(&all)?;
         }
-        Ok(if bad > 0 { Exit::Findings } else { Exit::Good })
+        Ok(if bad > 0 || logs::any_lost(&all) { Exit::Findings } else { Exit::Good })
     }
 }
 
 impl Import {
     /// Where each input's artifact goes. Two inputs never share a file, and no input is written over.
-    fn targets(&self, files: &[PathBuf], into_folder: bool) -> anyhow::Result<Vec<Option<PathBuf>>> {
-        let Some(out) = &self.out else { return Ok(vec![None; files.len()]) };
-        let mut taken: HashMap<PathBuf, &PathBuf> = HashMap::new();
-        let mut targets = Vec::with_capacity(files.len());
-        for file in files {
-            let target = if into_folder { out.join(artifact_name(file)) } else { out.clone() };
-            if let Some(other) = taken.insert(target.clone(), file) {
+    fn targets(&self, sources: &[Source], into_folder: bool) -> anyhow::Result<Vec<Option<PathBuf>>> {
+        let Some(out) = &self.out else { return Ok(vec![None; sources.len()]) };
+        let mut taken: HashMap<PathBuf, &Source> = HashMap::new();
+        let mut targets = Vec::with_capacity(sources.len());
+        for source in sources {
+            let target = if into_folder { out.join(source.stem().with_extension("hpgraph")) } else { out.clone() };
+            if let Some(other) = taken.insert(target.clone(), source) {
                 bail!(
                     "{} and {} would both be written to {}; import them into different folders",
-                    other.display(),
-                    file.display(),
+                    other.name(),
+                    source.name(),
                     target.display()
                 );
             }
-            if let (Ok(a), Ok(b)) = (target.canonicalize(), file.canonicalize())
+            if let (Ok(a), Some(Ok(b))) = (target.canonicalize(), source.path().map(Path::canonicalize))
                 && a == b
             {
-                bail!("{} would be written over itself; name another output", file.display());
+                bail!("{} would be written over itself; name another output", source.name());
             }
             targets.push(Some(target));
         }
         Ok(targets)
     }
-}
-
-fn artifact_name(file: &Path) -> PathBuf {
-    let stem = if file == Path::new("-") { "stdin".into() } else { file.file_stem().unwrap_or_default().to_owned() };
-    PathBuf::from(stem).with_extension("hpgraph")
 }
 
 /// Never leaves a half-written file under the name.
@@ -147,7 +175,7 @@ fn print(rows: &[serde_json::Value]) -> anyhow::Result<()> {
                 output::WARN,
                 output::RESET,
                 text(row, "source"),
-                warning.as_str().unwrap_or_default()
+                output::name(warning.as_str().unwrap_or_default())
             ))?;
         }
     }

@@ -38,21 +38,20 @@ impl Quickstart {
         };
         let store = Store::open(&folder, Mode::ReadWrite).with_context(|| folder.display().to_string())?;
 
-        let files = inputs::expand(std::slice::from_ref(&self.corpus))?;
+        let sources = inputs::expand(std::slice::from_ref(&self.corpus), &[])?;
         let mut graphs: Vec<Option<GraphBuf>> = Vec::new();
-        let items: Vec<BatchItem> = files
-            .iter()
-            .map(|file| {
-                let input = inputs::read(file, &Limits::DEFAULT);
-                let source = file.file_stem().map_or(input.source.clone(), |s| s.to_string_lossy().into_owned());
+        let mut items: Vec<BatchItem> = Vec::new();
+        for source in &sources {
+            for input in inputs::read(source, &Limits::DEFAULT).inputs {
+                let name = if input.problem.is_some() { input.source } else { source.stem().to_string_lossy().into_owned() };
                 let (item, graph) = match input.graph {
-                    Ok(imported) => (BatchItem::of_graph(source, &imported.graph.view()), Some(imported.graph)),
-                    Err(reason) => (BatchItem { source, graph: Err(reason) }, None),
+                    Ok(imported) => (BatchItem::of_graph(name, &imported.graph.view()), Some(imported.graph)),
+                    Err(reason) => (BatchItem { source: name, graph: Err(reason) }, None),
                 };
                 graphs.push(graph);
-                item
-            })
-            .collect();
+                items.push(item);
+            }
+        }
         let options = BatchOptions { targets: vec![Target::Cpu], policy: Policy::Default, jobs: default_jobs() };
         let bar = Bar::new(global, "compiling", items.len());
         let start = Instant::now();
