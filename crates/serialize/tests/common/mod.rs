@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this module")]
 
 pub mod flatc;
+pub mod scatter;
 
 use hipplan_serialize::{AlignedBytes, GraphBuf, Limits, json};
 use serde_json::Value;
