@@ -13,6 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut graphs: Vec<_> = std::fs::read_dir(graphs)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
     graphs.retain(|f| f.extension().is_some_and(|e| e == "json"));
     graphs.sort();
+    let lines = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/miopen/driver-lines.txt"))?;
     for target in &TARGETS {
         let folder = folder.join(target.name);
         std::fs::create_dir_all(&folder)?;
@@ -22,6 +23,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mut input = vec![kind];
             input.extend((0..[1, 9, 17, 40][usize::from(kind / 12) % 4]).map(|_| rng.below(256) as u8));
             std::fs::write(folder.join(format!("random-{kind}")), input)?;
+        }
+        // Real command lines.
+        if target.name.starts_with("driver") {
+            for (number, line) in lines.lines().enumerate().filter(|(_, line)| line.contains("Driver")) {
+                std::fs::write(folder.join(format!("line-{number}")), [&[0][..], line.as_bytes()].concat())?;
+            }
+        }
+        if target.name == "hipdnn_container" {
+            for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/hipdnn-containers"))? {
+                let file = file?;
+                std::fs::write(folder.join(file.file_name()), [&[0][..], &std::fs::read(file.path())?].concat())?;
+            }
         }
         // Real graphs, as they stand.
         for file in &graphs {

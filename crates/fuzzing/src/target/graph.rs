@@ -118,6 +118,15 @@ pub(super) fn accepted(view: &VerifiedGraph<'_>) {
     let decoded = decoded.view();
     assert_eq!(decoded.canonical().expect("known fields only").key, canonical.key);
     assert_eq!(decoded.node_count(), view.node_count());
+
+    // JSON holds all of it, but for infinities and NaN.
+    match json::export(view, &Limits::DEFAULT) {
+        Ok(text) => {
+            let again = json::import(text.compact().as_bytes(), &Limits::DEFAULT).expect("exported JSON is read");
+            assert_eq!(again.graph.view().canonical().expect("known fields only").encoding, canonical.encoding);
+        }
+        Err(error) => assert!(matches!(error, json::ExportError::NotFinite { .. } | json::ExportError::TooLarge { .. }), "{error}"),
+    }
 }
 
 /// JSON that was accepted spells this graph.
