@@ -36,7 +36,10 @@ impl<'a> Spatial<'a> {
     }
 }
 
-/// One spatial dimension of a sliding window. All numbers come from 64 bits, so that 128 hold every combination of them.
+/// One spatial dimension of a sliding window.
+///
+/// All numbers come from 64 bits, so that 128 hold the product of any two and the sums here: `wrapping` never wraps, and there is
+/// no division, which is slow for 128 bits.
 struct Slide {
     axis: usize,
     /// Size of the large side, with padding.
@@ -51,18 +54,24 @@ struct Slide {
 impl Slide {
     /// How far the window can move.
     fn room(&self) -> i128 {
-        self.padded.saturating_sub(self.extent)
+        self.padded.wrapping_sub(self.extent)
     }
 
-    /// The number of positions, if the last step must be whole.
-    fn floor(&self) -> i128 {
-        self.room().checked_div(self.stride).unwrap_or(0).saturating_add(1)
+    /// Whether the positions are `room / stride + 1`, rounded down.
+    fn agrees(&self, room: i128) -> bool {
+        let positions = i128::from(self.positions);
+        let last = positions.wrapping_sub(1).wrapping_mul(self.stride);
+        last <= room && room < positions.wrapping_mul(self.stride)
     }
 
-    /// The number of positions, if the last step may be cut short by the edge.
-    fn ceil(&self) -> i128 {
-        let rounded_up = self.room().saturating_add(self.stride.saturating_sub(1));
-        rounded_up.checked_div(self.stride).unwrap_or(0).saturating_add(1)
+    /// With whole steps only.
+    fn whole_steps(&self) -> bool {
+        self.agrees(self.room())
+    }
+
+    /// With a last step that the edge cuts short.
+    fn cut_step(&self) -> bool {
+        self.agrees(self.room().wrapping_add(self.stride).wrapping_sub(1))
     }
 }
 
@@ -78,8 +87,8 @@ fn slides<'a>(node: &Node<'_, 'a>, [x, y, w, _]: [Slot; 4]) -> Option<impl Itera
         let [x, pre, post, stride, filter, dilation] = [x, pre, post, stride, filter, dilation].map(i128::from);
         Slide {
             axis,
-            padded: x.saturating_add(pre).saturating_add(post),
-            extent: filter.saturating_sub(1).saturating_mul(dilation).saturating_add(1),
+            padded: x.wrapping_add(pre).wrapping_add(post),
+            extent: filter.wrapping_sub(1).wrapping_mul(dilation).wrapping_add(1),
             stride,
             positions: y,
         }
@@ -96,15 +105,13 @@ pub(super) fn window_fits(node: &Node<'_, '_>, slots: [Slot; 4]) -> Verdict {
     fault(node, x, Found::Dim { axis: s.axis, size }, expected)
 }
 
-fn output(node: &Node<'_, '_>, slots: [Slot; 4], may_round_up: bool) -> Verdict {
+fn output(node: &Node<'_, '_>, slots: [Slot; 4], may_be_cut: bool) -> Verdict {
     let Some(mut slides) = slides(node, slots) else { return Ok(()) };
     let [_, y, ..] = slots;
-    let agrees = |s: &Slide| {
-        let positions = i128::from(s.positions);
-        positions == s.floor() || may_round_up && positions == s.ceil()
-    };
+    let agrees = |s: &Slide| s.whole_steps() || may_be_cut && s.cut_step();
     let Some(s) = slides.find(|s| !agrees(s)) else { return Ok(()) };
-    let expected = format!("{} = ({} with padding - {} of the window) / {} + 1", s.floor(), s.padded, s.extent, s.stride);
+    let positions = s.room().checked_div(s.stride).unwrap_or(0).saturating_add(1);
+    let expected = format!("{positions} = ({} with padding - {} of the window) / {} + 1", s.padded, s.extent, s.stride);
     fault(node, y, Found::Dim { axis: s.axis, size: s.positions }, expected)
 }
 
