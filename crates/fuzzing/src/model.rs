@@ -22,6 +22,17 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// Other dims, packed.
+    pub fn reshape(&mut self, dims: &[i64]) {
+        let Self { dims, strides, .. } = Self::packed(self.dtype, dims);
+        (self.dims, self.strides) = (dims, strides);
+    }
+
+    /// Passed by value, in any of the three states.
+    pub fn is_by_value(&self) -> bool {
+        self.is_runtime || self.value.is_some()
+    }
+
     /// An ordinary tensor, packed in row-major order.
     pub fn packed(dtype: DataType, dims: &[i64]) -> Self {
         let mut strides = vec![1; dims.len()];

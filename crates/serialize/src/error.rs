@@ -1,5 +1,10 @@
 //! Why a graph is refused.
 
+mod rule;
+
+pub use rule::{Breach, Found, RuleError};
+
+use crate::DataType;
 use crate::artifact::ArtifactError;
 use crate::wire::tensor_value::TensorValueError;
 use std::fmt;
@@ -103,12 +108,29 @@ pub enum GraphError {
     /// A by-value tensor that a node writes.
     #[error("graph: {tensor} is passed by value and is an output ({slot}) of {node}; host scalars are only read")]
     ScalarWritten { tensor: TensorLabel, node: NodeLabel, slot: &'static str },
-    /// A scalar operand that is no host scalar (R16 §4.8).
-    #[error("graph: {node}: {slot} must be a host scalar (constant, runtime, or runtime with default); {tensor} is an ordinary tensor")]
-    OperandNotScalar { node: NodeLabel, slot: &'static str, tensor: TensorLabel },
-    /// A ragged-offset reference that leads nowhere or to an unusable tensor.
-    #[error("graph: {tensor}: ragged offset tensor uid {uid} {reason}")]
-    Ragged { tensor: TensorLabel, uid: i64, reason: &'static str },
+    /// A ragged tensor whose offsets are no tensor of the graph.
+    #[error("graph: {tensor}: ragged offset tensor uid {uid} is no tensor of the graph")]
+    RaggedMissing { tensor: TensorLabel, uid: i64 },
+    /// A ragged tensor whose offsets are computed, not given.
+    #[error("graph: {tensor}: its ragged offsets are {offsets}, which is virtual; offsets must be in memory")]
+    RaggedVirtual { tensor: TensorLabel, offsets: TensorLabel },
+    /// Ragged offsets that are ragged.
+    #[error("graph: {tensor}: its ragged offsets are {offsets}, which is itself ragged")]
+    RaggedNested { tensor: TensorLabel, offsets: TensorLabel },
+    /// Ragged offsets that are no integers.
+    #[error("graph: {tensor}: its ragged offsets are {offsets} of type {found}, expected int32 or int64")]
+    RaggedType { tensor: TensorLabel, offsets: TensorLabel, found: DataType },
+    /// Not one offset per batch and one for the end.
+    #[error(
+        "graph: {tensor}: its ragged offsets are {offsets} of {found} elements, expected {expected}: one per batch and one for the end"
+    )]
+    RaggedCount { tensor: TensorLabel, offsets: TensorLabel, found: u64, expected: u64 },
+    /// Ragged offsets with a factor that makes them meaningless.
+    #[error("graph: {tensor}: ragged offset multiplier is {found}, expected at least 1")]
+    RaggedMultiplier { tensor: TensorLabel, found: i64 },
+    /// An alignment below zero.
+    #[error("graph: {tensor}: alignment is {found}, expected at least 0")]
+    Alignment { tensor: TensorLabel, found: i64 },
     /// A union tag from a newer writer.
     #[error("graph: node {index} {name:?}: operation {tag} is unknown to this hipplan (known are 1..=23); the graph is too new")]
     UnknownOperation { index: u32, name: String, tag: u8 },
@@ -140,8 +162,14 @@ pub enum GraphError {
     #[error("graph: {tensor} is written by {node}, and its stride {axis} is 0 for a dim of {dim}: elements would share memory")]
     OutputOverlaps { tensor: TensorLabel, node: NodeLabel, axis: usize, dim: i64 },
     /// A rule of the operation is broken.
-    #[error("graph: {node}: {field} is {found}, expected {expected}")]
-    Rule { node: NodeLabel, field: String, found: String, expected: String },
+    #[error("graph: {0}")]
+    Rule(Box<RuleError>),
+}
+
+impl From<RuleError> for GraphError {
+    fn from(error: RuleError) -> Self {
+        Self::Rule(Box::new(error))
+    }
 }
 
 impl GraphError {

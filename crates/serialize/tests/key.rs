@@ -266,6 +266,12 @@ fn bases(kind: OpKind) -> Vec<Model> {
             }
             vec![base]
         }
+        OpKind::Sdpa | OpKind::SdpaBackward => {
+            // The scale is an operand or an attribute.
+            let mut by_attribute = base.clone();
+            by_attribute.nodes[0].set("scale", FieldValue::Absent);
+            vec![base, by_attribute]
+        }
         _ => vec![base],
     }
 }
@@ -379,7 +385,7 @@ fn every_field_of_a_tensor_is_in_the_key() {
         g.node(OpKind::CustomOp);
         let mut model = g.model;
         model.tensors =
-            vec![Tensor::packed(DataType::Float, &[2, 1, 3]), Tensor::packed(DataType::Float, &[4]), Tensor::packed(DataType::Int32, &[3])];
+            vec![Tensor::packed(DataType::Float, &[2, 1, 3]), Tensor::packed(DataType::Float, &[2]), Tensor::packed(DataType::Int32, &[3])];
         model.tensors.push(Tensor::packed(DataType::Int32, &[3]));
         model.nodes[0].set("inputs", FieldValue::Tensors(vec![0]));
         model.nodes[0].set("outputs", FieldValue::Tensors(vec![1]));

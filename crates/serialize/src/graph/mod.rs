@@ -3,8 +3,9 @@
 //! [`VerifiedGraph`] is a proof: whoever holds one may index it without checking anything again. It is made in two stages:
 //! structure (the FlatBuffers verifier under [`Limits`](crate::Limits)), then meaning. [`GraphBuf`] owns the bytes.
 
+mod dataflow;
 mod guard;
-mod semantics;
+mod rules;
 mod verify;
 mod view;
 

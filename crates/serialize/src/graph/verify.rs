@@ -1,10 +1,18 @@
 //! From bytes to a [`VerifiedGraph`]: guard, structure, tensors, nodes, then the rules between them.
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unreachable
+)]
 
 use super::guard::{self, GuardedRoot};
-use super::semantics;
 use super::view::{OperandRef, TensorIx, TensorView, VerifiedGraph, find};
+use super::{dataflow, rules};
 use crate::error::{NodeLabel, TensorLabel};
-use crate::ops::{self, Op, ReadOpError, Uid, WireValueError};
+use crate::ops::{self, Op, OpKind, ReadOpError, Uid, WireValueError};
 use crate::wire::generated as wire;
 use crate::wire::{has_unknown_fields, tensor_value};
 use crate::{DataType, GraphError, Limits};
@@ -15,8 +23,13 @@ const GRAPH_SLOTS: u16 = 10;
 const NODE_SLOTS: u16 = 4;
 const TENSOR_SLOTS: u16 = 12;
 
+/// Holds the size of a graph against the limits, before anything of it is read or copied.
+pub(super) fn check_size(bytes: usize, limits: &Limits) -> Result<(), GraphError> {
+    check_limit("the graph's size in bytes", bytes as u64, "max_bytes", limits.bytes())
+}
+
 pub(super) fn verify<'a>(buffer: &'a [u8], limits: &Limits) -> Result<VerifiedGraph<'a>, GraphError> {
-    check_limit("the graph's size in bytes", buffer.len() as u64, "max_bytes", limits.bytes())?;
+    check_size(buffer.len(), limits)?;
     if !(buffer.as_ptr() as usize).is_multiple_of(8) {
         return Err(GraphError::Misaligned);
     }
@@ -52,19 +65,19 @@ pub(super) fn verify<'a>(buffer: &'a [u8], limits: &Limits) -> Result<VerifiedGr
         tensors,
         by_uid,
         kinds: Vec::with_capacity(n),
-        operands: Vec::with_capacity(n * 3),
+        operands: Vec::with_capacity(n.saturating_mul(3)),
         operand_ends: Vec::with_capacity(n),
         unknown_fields: None,
     };
     for (node, index) in wire_nodes.iter().zip(0..) {
-        let op_unknown = read_node(&mut graph, &node, index, types[0])?;
+        let (kind, op_unknown) = read_node(&mut graph, &node, index, types, limits)?;
         if (op_unknown || has_unknown_fields(&node._tab, NODE_SLOTS)) && unknown.is_none() {
-            unknown =
-                Some(NodeLabel { index, name: node.name().unwrap_or_default().into(), op: graph.kinds[index as usize].name() }.to_string());
+            unknown = Some(NodeLabel { index, name: node.name().unwrap_or_default().into(), op: kind.name() }.to_string());
         }
     }
     graph.unknown_fields = unknown;
-    semantics::check(&graph)?;
+    dataflow::check(&graph)?;
+    rules::check(&graph)?;
     Ok(graph)
 }
 
@@ -73,10 +86,12 @@ fn check_limit(what: &str, found: u64, limit_name: &'static str, limit: u64) -> 
 }
 
 fn structure<'a>(buffer: &'a [u8], limits: &Limits) -> Result<wire::Graph<'a>, GraphError> {
+    // Parts may be shared: by honest writers the vtables, by others everything. What is made of a graph grows with its apparent size.
+    let most = usize::try_from(limits.bytes()).unwrap_or(usize::MAX).saturating_mul(4);
     let options = VerifierOptions {
         max_depth: limits.max_depth,
         max_tables: limits.max_tables,
-        max_apparent_size: usize::try_from(limits.bytes()).unwrap_or(usize::MAX).saturating_mul(4),
+        max_apparent_size: buffer.len().saturating_mul(16).max(64 << 10).min(most),
         ..VerifierOptions::default()
     };
     use flatbuffers::InvalidFlatbuffer as E;
@@ -84,20 +99,20 @@ fn structure<'a>(buffer: &'a [u8], limits: &Limits) -> Result<wire::Graph<'a>, G
         Ok(root) => Ok(root.0),
         Err(E::TooManyTables) => Err(GraphError::Limit {
             what: "the number of tables".into(),
-            found: limits.max_tables as u64 + 1,
+            found: (limits.max_tables as u64).saturating_add(1),
             limit_name: "max_tables",
             limit: limits.max_tables as u64,
         }),
         Err(E::DepthLimitReached) => Err(GraphError::Limit {
             what: "the nesting of tables".into(),
-            found: limits.max_depth as u64 + 1,
+            found: (limits.max_depth as u64).saturating_add(1),
             limit_name: "max_depth",
             limit: limits.max_depth as u64,
         }),
         Err(E::ApparentSizeTooLarge) => Err(GraphError::Limit {
             what: "the size with shared parts counted as often as used".into(),
-            found: options.max_apparent_size as u64 + 1,
-            limit_name: "max_bytes (times 4)",
+            found: (options.max_apparent_size as u64).saturating_add(1),
+            limit_name: "16 times the buffer, 4 times max_bytes",
             limit: options.max_apparent_size as u64,
         }),
         Err(error) => Err(GraphError::Structure(error.to_string().trim().replace('\n', "; "))),
@@ -120,6 +135,11 @@ fn data_type(place: impl FnOnce() -> String, field: &'static str, wire: wire::Da
 
 fn label(index: u32, t: &TensorView<'_>) -> TensorLabel {
     TensorLabel { index, uid: t.uid.0, name: t.name.into() }
+}
+
+fn label_at(tensors: &[TensorView<'_>], ix: TensorIx) -> TensorLabel {
+    let (uid, name) = tensors.get(ix.index()).map_or((0, ""), |t| (t.uid.0, t.name));
+    TensorLabel { index: ix.0, uid, name: name.into() }
 }
 
 /// Reads one tensor and checks all that can be said of it alone.
@@ -152,6 +172,10 @@ fn read_tensor<'a>(
     if is_virtual && value.is_some() {
         return Err(GraphError::VirtualValue { tensor: tensor() });
     }
+    let alignment = wire.alignment();
+    if alignment < 0 {
+        return Err(GraphError::Alignment { tensor: tensor(), found: alignment });
+    }
     let view = TensorView {
         uid: Uid(wire.uid()),
         name,
@@ -162,7 +186,7 @@ fn read_tensor<'a>(
         value,
         is_runtime,
         ragged_offset: None,
-        alignment: wire.alignment(),
+        alignment,
         ragged_multiplier: wire.ragged_offset_multiplier(),
         has_unknown_fields: has_unknown_fields(&wire._tab, TENSOR_SLOTS),
     };
@@ -194,7 +218,7 @@ fn check_shape(tensor: &impl Fn() -> TensorLabel, dims: &[i64], strides: &[i64],
         }
         // Both are non-negative, so the conversions are exact.
         elements = elements.saturating_mul(dim as u64);
-        span = span.saturating_add((dim as u64 - 1).saturating_mul(stride as u64));
+        span = span.saturating_add((dim as u64).saturating_sub(1).saturating_mul(stride as u64));
     }
     for (what, found) in [("number of elements", elements), ("span in elements", span)] {
         if found > limits.max_elements {
@@ -208,36 +232,54 @@ fn check_shape(tensor: &impl Fn() -> TensorLabel, dims: &[i64], strides: &[i64],
 fn index_uids(tensors: &[TensorView<'_>]) -> Result<Vec<(Uid, TensorIx)>, GraphError> {
     let mut by_uid: Vec<_> = tensors.iter().zip(0..).map(|(t, i)| (t.uid, TensorIx(i))).collect();
     by_uid.sort_unstable();
-    for pair in by_uid.windows(2) {
-        if pair[0].0 == pair[1].0 {
-            let at = |ix: TensorIx| label(ix.0, &tensors[ix.index()]);
-            return Err(GraphError::DuplicateUid { first: at(pair[0].1), second: at(pair[1].1) });
+    for (&(uid, first), &(next, second)) in by_uid.iter().zip(by_uid.iter().skip(1)) {
+        if uid == next {
+            return Err(GraphError::DuplicateUid { first: label_at(tensors, first), second: label_at(tensors, second) });
         }
     }
     Ok(by_uid)
 }
 
+/// Finds the offsets of ragged tensors, and checks that they are offsets.
 fn resolve_ragged(tensors: &mut [TensorView<'_>], by_uid: &[(Uid, TensorIx)], ragged: &[(TensorIx, Uid)]) -> Result<(), GraphError> {
-    let mut is_ragged = vec![false; if ragged.is_empty() { 0 } else { tensors.len() }];
-    for &(ix, _) in ragged {
-        is_ragged[ix.index()] = true;
-    }
     for &(ix, uid) in ragged {
-        let fail = |reason| GraphError::Ragged { tensor: label(ix.0, &tensors[ix.index()]), uid: uid.0, reason };
-        let offsets = find(by_uid, uid).ok_or_else(|| fail("is no tensor of the graph"))?;
-        if tensors[offsets.index()].is_virtual {
-            return Err(fail("names a virtual tensor; offsets must be in memory"));
+        let tensor = || label_at(tensors, ix);
+        let missing = || GraphError::RaggedMissing { tensor: tensor(), uid: uid.0 };
+        let at = find(by_uid, uid).ok_or_else(missing)?;
+        let (Some(view), Some(found)) = (tensors.get(ix.index()), tensors.get(at.index())) else { return Err(missing()) };
+        let offsets = || label(at.0, found);
+        if found.is_virtual {
+            return Err(GraphError::RaggedVirtual { tensor: tensor(), offsets: offsets() });
         }
-        if is_ragged[offsets.index()] {
-            return Err(fail("names a tensor that is itself ragged"));
+        // The list ascends by position.
+        if ragged.binary_search_by_key(&at, |&(ix, _)| ix).is_ok() {
+            return Err(GraphError::RaggedNested { tensor: tensor(), offsets: offsets() });
         }
-        tensors[ix.index()].ragged_offset = Some(offsets);
+        if !matches!(found.dtype, DataType::Int32 | DataType::Int64) {
+            return Err(GraphError::RaggedType { tensor: tensor(), offsets: offsets(), found: found.dtype });
+        }
+        let expected = view.dims.first().map_or(1, |batch| batch.unsigned_abs().saturating_add(1));
+        if found.elements() != expected {
+            return Err(GraphError::RaggedCount { tensor: tensor(), offsets: offsets(), found: found.elements(), expected });
+        }
+        if view.ragged_multiplier < 1 {
+            return Err(GraphError::RaggedMultiplier { tensor: tensor(), found: view.ragged_multiplier });
+        }
+        if let Some(view) = tensors.get_mut(ix.index()) {
+            view.ragged_offset = Some(at);
+        }
     }
     Ok(())
 }
 
-/// Reads one node and resolves its operands; tells whether its operation holds unknown fields.
-fn read_node(graph: &mut VerifiedGraph<'_>, node: &wire::Node<'_>, index: u32, compute: DataType) -> Result<bool, GraphError> {
+/// Reads one node and resolves its operands; tells its operation, and whether that holds unknown fields.
+fn read_node(
+    graph: &mut VerifiedGraph<'_>,
+    node: &wire::Node<'_>,
+    index: u32,
+    [compute, _, _]: [DataType; 3],
+    limits: &Limits,
+) -> Result<(OpKind, bool), GraphError> {
     let name = || node.name().unwrap_or_default().to_owned();
     let (op, unknown) = Op::read(node).map_err(|error| match error {
         ReadOpError::UnknownTag(0) | ReadOpError::Missing(_) => GraphError::NoOperation { index, name: name() },
@@ -255,11 +297,19 @@ fn read_node(graph: &mut VerifiedGraph<'_>, node: &wire::Node<'_>, index: u32, c
         return Err(GraphError::ComputeTypeUnset { node: node_label() });
     }
     let mut dangling = None;
+    let mut found = graph.operands.len();
     let (by_uid, operands) = (&graph.by_uid, &mut graph.operands);
-    op.operands(|used| match find(by_uid, used.uid) {
-        Some(tensor) => operands.push(OperandRef { tensor, slot: used.slot, role: used.role }),
-        None => dangling = dangling.or(Some(used)),
+    op.operands(|used| {
+        found = found.saturating_add(1);
+        if found > limits.max_operands {
+            return;
+        }
+        match find(by_uid, used.uid) {
+            Some(tensor) => operands.push(OperandRef { tensor, slot: used.slot, role: used.role }),
+            None => dangling = dangling.or(Some(used)),
+        }
     });
+    check_limit("the number of operands", found as u64, "max_operands", limits.max_operands as u64)?;
     if let Some(used) = dangling {
         let slot = kind.fields().get(usize::from(used.slot)).map_or("", |f| f.name);
         return Err(GraphError::DanglingUid { node: node_label(), slot, uid: used.uid.0 });
@@ -267,5 +317,5 @@ fn read_node(graph: &mut VerifiedGraph<'_>, node: &wire::Node<'_>, index: u32, c
     graph.kinds.push(kind);
     // Operands are a part of the buffer, whose size is limited far below 2^32.
     graph.operand_ends.push(graph.operands.len() as u32);
-    Ok(unknown)
+    Ok((kind, unknown))
 }

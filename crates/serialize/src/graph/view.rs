@@ -1,4 +1,12 @@
 //! The checked view and the owner of its bytes.
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unreachable
+)]
 
 use super::{guard, verify};
 use crate::artifact::{self, Artifact};
@@ -82,7 +90,7 @@ impl TensorView<'_> {
         self.dims
             .iter()
             .zip(self.strides)
-            .fold(1, |n: u64, (&d, &s)| n.saturating_add((d - 1).unsigned_abs().saturating_mul(s.unsigned_abs())))
+            .fold(1, |n: u64, (&d, &s)| n.saturating_add(d.saturating_sub(1).unsigned_abs().saturating_mul(s.unsigned_abs())))
     }
 
     /// Bytes from the first element to the last in memory.
@@ -128,7 +136,7 @@ pub(super) fn find(by_uid: &[(Uid, TensorIx)], uid: Uid) -> Option<TensorIx> {
     if let Some(&(_, ix)) = guess.filter(|(found, _)| *found == uid) {
         return Some(ix);
     }
-    by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok().map(|at| by_uid[at].1)
+    by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok().and_then(|at| by_uid.get(at)).map(|&(_, ix)| ix)
 }
 
 impl<'a> VerifiedGraph<'a> {
@@ -145,6 +153,8 @@ impl<'a> VerifiedGraph<'a> {
         if !artifact::is_artifact(bytes) {
             return Self::verify(bytes, limits);
         }
+        // Before the digest, which reads all of it.
+        verify::check_size(bytes.len().saturating_sub(artifact::HEADER_LEN), limits)?;
         let Artifact { min_reader_version, buffer } = Artifact::parse(bytes)?;
         let graph = Self::verify(buffer, limits)?;
         let expected = graph.min_reader_version();
@@ -196,6 +206,7 @@ impl<'a> VerifiedGraph<'a> {
     }
 
     /// One tensor.
+    #[expect(clippy::indexing_slicing, reason = "a position is made for one graph, and the graph's tensors never change")]
     pub fn tensor(&self, ix: TensorIx) -> &TensorView<'a> {
         &self.tensors[ix.index()]
     }
@@ -222,37 +233,44 @@ impl<'a> VerifiedGraph<'a> {
 
     /// A node's name, which may be empty.
     pub fn node_name(&self, node: NodeIx) -> &'a str {
-        self.wire_node(node).name().unwrap_or_default()
+        self.wire_node(node).and_then(|node| node.name()).unwrap_or_default()
     }
 
     /// Which operation a node is.
+    #[expect(clippy::indexing_slicing, reason = "a position is made for one graph, and the graph's nodes never change")]
     pub fn kind(&self, node: NodeIx) -> OpKind {
         self.kinds[node.index()]
     }
 
     /// The type that a node computes in, resolved: never [`DataType::Unset`].
     pub fn compute_type(&self, node: NodeIx) -> DataType {
-        match DataType::from_wire(self.wire_node(node).compute_data_type().0) {
-            Some(DataType::Unset) | None => self.default_types()[0],
+        let stated = self.wire_node(node).and_then(|node| DataType::from_wire(node.compute_data_type().0));
+        match stated {
+            Some(DataType::Unset) | None => {
+                let [compute, _, _] = self.default_types();
+                compute
+            }
             Some(t) => t,
         }
     }
 
     /// A node's operation, read from the buffer.
+    #[expect(clippy::unreachable, reason = "the same bytes were read when the graph was verified, and they are borrowed since")]
     pub fn op(&self, node: NodeIx) -> Op<'a> {
-        match Op::read(&self.wire_node(node)) {
-            Ok((op, _)) => op,
-            Err(_) => unreachable!("the same bytes were read when the graph was verified, and they are borrowed since"),
-        }
+        self.read_op(node).unwrap_or_else(|| unreachable!("a node position comes from this graph"))
+    }
+
+    /// A node's operation, while it is not known yet that the graph is valid.
+    pub(super) fn read_op(&self, node: NodeIx) -> Option<Op<'a>> {
+        let wire = self.wire_node(node)?;
+        Op::read(&wire).ok().map(|(op, _)| op)
     }
 
     /// A node's operands, in slot order.
     pub fn operands(&self, node: NodeIx) -> &[OperandRef] {
-        let start = match node.index() {
-            0 => 0,
-            i => self.operand_ends[i - 1],
-        };
-        &self.operands[start as usize..self.operand_ends[node.index()] as usize]
+        let end = |i: Option<usize>| i.and_then(|i| self.operand_ends.get(i)).map_or(0, |&end| end as usize);
+        let node = node.index();
+        self.operands.get(end(node.checked_sub(1))..end(Some(node))).unwrap_or_default()
     }
 
     /// The operands of all nodes, node by node.
@@ -320,8 +338,8 @@ impl<'a> VerifiedGraph<'a> {
         guard::stamp(self.buffer).unwrap_or(guard::Stamp::Absent)
     }
 
-    fn wire_node(&self, node: NodeIx) -> wire::Node<'a> {
-        self.root.nodes().map(|nodes| nodes.get(node.index())).unwrap_or_else(|| unreachable!("a node position comes from this graph"))
+    fn wire_node(&self, node: NodeIx) -> Option<wire::Node<'a>> {
+        self.root.nodes().filter(|nodes| node.index() < nodes.len()).map(|nodes| nodes.get(node.index()))
     }
 }
 
@@ -335,6 +353,8 @@ pub struct GraphBuf {
 impl GraphBuf {
     /// Checks `bytes`, in either binary form, and keeps the hipDNN buffer.
     pub fn new(bytes: &[u8], limits: &Limits) -> Result<Self, GraphError> {
+        let header = if artifact::is_artifact(bytes) { artifact::HEADER_LEN } else { 0 };
+        verify::check_size(bytes.len().saturating_sub(header), limits)?;
         let copy = crate::aligned::aligned_copy(bytes);
         let buffer = VerifiedGraph::verify_any(&copy, limits)?.buffer();
         let bytes = if buffer.len() == copy.len() { copy } else { crate::aligned::aligned_copy(buffer) };
@@ -347,6 +367,7 @@ impl GraphBuf {
     }
 
     /// The checked view.
+    #[expect(clippy::unreachable, reason = "the same bytes were verified under the same limits when this was made")]
     pub fn view(&self) -> VerifiedGraph<'_> {
         match VerifiedGraph::verify(&self.bytes, &self.limits) {
             Ok(graph) => graph,
