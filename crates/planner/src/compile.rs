@@ -7,8 +7,7 @@ use hipplan_serialize::plan::{
     PlanWriter,
 };
 use hipplan_serialize::{
-    AlignedBytes, Canonical, Digest, FieldRole, GraphKey, Limits, PlanIdentity, PlanRef, Policy, SelectionKey, Target, VerifiedGraph,
-    engine_id,
+    AlignedBytes, Canonical, Digest, FieldRole, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey, Target, VerifiedGraph, engine_id,
 };
 
 /// Why a graph was not compiled.
@@ -101,7 +100,7 @@ pub fn compile_graph(graph: &VerifiedGraph<'_>, request: &Request<'_>, providers
 
 pub(crate) fn compile_canonical(canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<CompiledPlan, CompileError> {
     // Providers see the decoded encoding: what is not in it cannot influence a plan.
-    let owned = canon::decode(&canonical.encoding, &Limits::DEFAULT)?;
+    let owned = canon::decode(&canonical.encoding, &canonical.limits)?;
     let graph = owned.view();
     let site = Site::Offline(request.target.clone());
     let (provider, offer) = choose(&graph, &site, request.policy, providers)?;

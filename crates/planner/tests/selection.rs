@@ -4,7 +4,7 @@ use hipplan_planner::{
     CompileError, Compiled, Compiler, Offer, Persistence, ProviderIdentity, Providers, Refusal, Request, Site, compile_graph,
 };
 use hipplan_serialize::{
-    ApiVersion, DataType, GraphBuf, GraphBuilder, PointwiseMode, Policy, ScalarType, Target, TensorAttributes, VerifiedGraph, ops,
+    ApiVersion, DataType, GraphBuf, GraphBuilder, Limits, PointwiseMode, Policy, ScalarType, Target, TensorAttributes, VerifiedGraph, ops,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -147,4 +147,22 @@ fn names_and_preferences_of_the_author_do_not_reach_the_plan() {
     let x = other.tensor(TensorAttributes::packed(DataType::Float, &[4]));
     other.node("", DataType::Float, ops::Pointwise::binary(PointwiseMode::Mul, x, alpha, y));
     assert!(plan(&graph(true))[..] == plan(&other.build().expect("a graph"))[..]);
+}
+
+/// Limits that a caller has raised hold for what is made of the graph, too.
+#[test]
+fn a_graph_that_needs_raised_limits_compiles() {
+    let dims = vec![1_i64; 12];
+    let build = |limits: &Limits| {
+        let mut g = GraphBuilder::new();
+        let [x, y] = [0, 1].map(|_| g.tensor(TensorAttributes::packed(DataType::Float, &dims)));
+        g.node("relu", DataType::Float, ops::Pointwise::unary(PointwiseMode::ReluFwd, x, y));
+        g.build_with(limits)
+    };
+    assert!(build(&Limits::DEFAULT).is_err_and(|e| e.to_string().contains("max_rank")));
+    let limits = Limits { max_rank: 12, ..Limits::DEFAULT };
+    let graph = build(&limits).expect("within these limits");
+    let (fake, asked) = Fake::new("fake", ApiVersion::BASELINE);
+    assert_eq!(compile(&graph, &Policy::Default, &providers([fake])).expect("compiled"), "fake/FAKE");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
 }

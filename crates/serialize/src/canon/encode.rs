@@ -170,5 +170,6 @@ pub(crate) fn encode(graph: &VerifiedGraph<'_>) -> Result<Canonical, NoKey> {
     }
     let encoding = out.out;
     let key = GraphKey::of_encoding(&encoding);
-    Ok(Canonical { encoding, key, uids: order.iter().map(|&ix| graph.tensor(ix).uid).collect() })
+    let uids = order.iter().map(|&ix| graph.tensor(ix).uid).collect();
+    Ok(Canonical { encoding, key, uids, limits: *graph.limits() })
 }

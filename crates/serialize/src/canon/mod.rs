@@ -9,7 +9,7 @@ pub(crate) use decode::Decoder;
 pub use decode::{DecodeError, decode};
 pub(crate) use encode::{Encoder, encode};
 
-use crate::{GraphKey, Uid};
+use crate::{GraphKey, Limits, Uid};
 
 pub(crate) const MAGIC: [u8; 8] = *b"HPCANON\0";
 pub(crate) const VERSION: u32 = 1;
@@ -31,6 +31,8 @@ pub struct Canonical {
     pub key: GraphKey,
     /// The author's uid of each tensor, by canonical ordinal.
     pub uids: Vec<Uid>,
+    /// The limits under which the graph was checked: with them the encoding can be decoded.
+    pub limits: Limits,
 }
 
 /// Why a graph has no key.

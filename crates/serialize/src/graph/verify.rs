@@ -68,6 +68,7 @@ pub(super) fn verify<'a>(buffer: &'a [u8], limits: &Limits) -> Result<VerifiedGr
         operands: Vec::with_capacity(n.saturating_mul(3)),
         operand_ends: Vec::with_capacity(n),
         unknown_fields: None,
+        limits: *limits,
     };
     for (node, index) in wire_nodes.iter().zip(0..) {
         let (kind, op_unknown) = read_node(&mut graph, &node, index, types, limits)?;

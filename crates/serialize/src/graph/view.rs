@@ -126,6 +126,7 @@ pub struct VerifiedGraph<'a> {
     /// Where each node's operands end.
     pub(super) operand_ends: Vec<u32>,
     pub(super) unknown_fields: Option<String>,
+    pub(super) limits: Limits,
 }
 
 /// The tensor with this uid, in a list that ascends by uid.
@@ -162,6 +163,11 @@ impl<'a> VerifiedGraph<'a> {
             return Err(artifact::ArtifactError::Stamp { found: min_reader_version, expected }.into());
         }
         Ok(graph)
+    }
+
+    /// The limits under which it was checked.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// The hipDNN buffer, untouched.
