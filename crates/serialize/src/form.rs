@@ -80,10 +80,13 @@ pub fn detect(bytes: &[u8]) -> Form {
     }
 }
 
-/// Printable from the start, behind the mark that some editors put there.
+/// UTF-8 without control characters at the start, behind the mark that some editors put there. The last character may be cut.
 fn is_text(bytes: &[u8]) -> bool {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    text.iter().take(64).all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace())
+    let Some((text, _)) = text.split_at_checked(text.len().min(256)) else { return false };
+    // Logs may be coloured.
+    let is_plain = |b: &u8| !b.is_ascii_control() || b.is_ascii_whitespace() || *b == 0x1b;
+    text.iter().all(is_plain) && std::str::from_utf8(text).map_or_else(|e| e.error_len().is_none(), |_| true)
 }
 
 fn is_graph(root: &RawTable<'_>) -> bool {

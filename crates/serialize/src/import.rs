@@ -2,6 +2,8 @@
 
 use crate::conv_problem::ConvProblemError;
 use crate::driver::{self, DriverLog, LoggedProblem, SkipReason};
+use crate::form::{self, Form};
+use crate::hipdnn::container::{Container, ContainerError};
 use crate::json::JsonError;
 use crate::{GraphBuf, GraphError, Limits, artifact, json, plan};
 
@@ -12,6 +14,8 @@ pub enum GraphForm {
     Artifact,
     /// A bare hipDNN buffer.
     HipdnnBuffer,
+    /// hipDNN's container of a graph and perhaps a plan, of which the graph is taken.
+    HipdnnContainer,
     /// hipDNN JSON.
     Json,
     /// A convolution as MIOpenDriver is told of it, in a command or a log.
@@ -24,6 +28,7 @@ impl GraphForm {
         match self {
             Self::Artifact => "graph artifact",
             Self::HipdnnBuffer => "hipDNN buffer",
+            Self::HipdnnContainer => "hipDNN container (HDGP)",
             Self::Json => "hipDNN JSON",
             Self::MiopenDriver => "MIOpen driver line",
         }
@@ -43,6 +48,9 @@ pub enum ImportError {
     /// The binary graph is refused.
     #[error(transparent)]
     Graph(#[from] GraphError),
+    /// The container is refused, or the graph inside.
+    #[error(transparent)]
+    Container(#[from] ContainerError),
     /// The JSON is refused.
     #[error(transparent)]
     Json(#[from] JsonError),
@@ -155,14 +163,18 @@ pub fn import(bytes: &[u8], limits: &Limits) -> Result<ImportedGraph, ImportErro
 /// What is wrong, in the terms of the form that the bytes seem to have.
 pub fn import_any(bytes: &[u8], limits: &Limits) -> Result<Imported, ImportError> {
     let one = |graph, form, warnings| Ok(Imported::Graph(Box::new(ImportedGraph { graph, form, warnings })));
-    if bytes.is_empty() {
-        return Err(ImportError::Empty);
-    }
-    if plan::is_plan(bytes) {
-        return Err(ImportError::NotAGraph("plan file"));
-    }
-    if bytes.get(4..8) == Some(b"HDGP") {
-        return Err(ImportError::NotAGraph("hipDNN graph-and-plan container (HDGP)"));
+    let seen = form::detect(bytes);
+    match seen {
+        Form::Empty => return Err(ImportError::Empty),
+        form @ (Form::Plan | Form::Envelope) => return Err(ImportError::NotAGraph(form.name())),
+        Form::Container => {
+            let container = Container::open(bytes, limits)?;
+            let graph = container.graph()?;
+            let warnings = container.plan_bytes().map(|_| "the container holds a plan too, which is left behind: only the graph was read");
+            let graph = GraphBuf::new(graph.buffer(), limits)?;
+            return one(graph, GraphForm::HipdnnContainer, warnings.into_iter().map(str::to_owned).collect());
+        }
+        _ => {}
     }
     if matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) {
         return Err(ImportError::Utf16);
@@ -173,7 +185,7 @@ pub fn import_any(bytes: &[u8], limits: &Limits) -> Result<Imported, ImportError
         return if log.problems.is_empty() { Err(no_problem(&log)) } else { Ok(Imported::Log(log)) };
     }
     // Text is taken for JSON, whatever it starts with: "not JSON" says more about a text than where a FlatBuffer would break.
-    if text[..text.len().min(64)].iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace()) {
+    if seen == Form::Text {
         let json::Imported { graph, warnings } = json::import(text, limits)?;
         return one(graph, GraphForm::Json, warnings);
     }

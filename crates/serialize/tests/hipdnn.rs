@@ -9,6 +9,7 @@ use hipplan_fuzzing::{Generator, Rng, Style};
 use hipplan_serialize::form::{self, Form};
 use hipplan_serialize::hipdnn::container::{self, Container, ContainerError, Finding};
 use hipplan_serialize::hipdnn::envelope::{EngineConfig, EnvelopeError, EnvelopeParts, KnobValue, Layout, PlanEnvelope};
+use hipplan_serialize::import::{GraphForm, ImportError, import};
 use hipplan_serialize::wire::generated as wire;
 use hipplan_serialize::{AlignedBytes, GraphBuf, GraphError, Limits, Uid, VerifiedGraph};
 use proptest::prelude::*;
@@ -387,6 +388,19 @@ fn containers_are_read_in_place_or_by_copying() {
     }
 }
 
+/// Whoever wants a graph gets the one in the container; a plan is no graph.
+#[test]
+fn import_takes_the_graph_of_a_container() {
+    for (name, warnings) in [("container_graph.bin", 0), ("container.bin", 1), ("container_unaligned.bin", 1)] {
+        let imported = import(&golden(name), &Limits::DEFAULT).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(imported.graph.buffer(), &golden("graph.bin")[..], "{name}");
+        assert_eq!((imported.form, imported.warnings.len()), (GraphForm::HipdnnContainer, warnings), "{name}");
+    }
+    for name in ["plan_a.bin", "plan_b.bin", "plan_c.bin", "plan_d.bin"] {
+        assert!(matches!(import(&golden(name), &Limits::DEFAULT), Err(ImportError::NotAGraph("hipDNN plan envelope"))), "{name}");
+    }
+}
+
 #[test]
 fn what_is_written_is_read_by_flatc_and_by_us() {
     let graph = graph();
@@ -518,6 +532,9 @@ fn forms_are_told_apart() {
         (b"  {\"name\"", Form::Text),
         (b"\xef\xbb\xbf{}", Form::Text),
         (b"./bin/MIOpenDriver conv -n 1", Form::Text),
+        ("\u{1b}[1mgrün\u{1b}[0m\r\n".as_bytes(), Form::Text),
+        ("ä".repeat(127).as_bytes(), Form::Text),
+        (&"ä".repeat(200).as_bytes()[..255], Form::Text),
         (plan_file, Form::Plan),
         (b"\0\0\0\0HDGP", Form::Container),
         (b"\x01\x02\x03\x04\x05\x06", Form::Unknown),

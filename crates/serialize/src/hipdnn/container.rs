@@ -25,25 +25,25 @@ pub const IDENTIFIER: [u8; 4] = *b"HDGP";
 #[expect(missing_docs, reason = "the message of each variant says what its fields are")]
 pub enum ContainerError {
     /// Other bytes than `HDGP` where the identifier stands.
-    #[error("container: no HDGP at byte 4; this is not hipDNN's container of a graph and a plan")]
+    #[error("HDGP container: no HDGP at byte 4; this is not hipDNN's container of a graph and a plan")]
     NotAContainer,
     /// Something exceeds a limit.
-    #[error("container: {what} is {found}, over the limit {limit_name} = {limit}")]
+    #[error("HDGP container: {what} is {found}, over the limit {limit_name} = {limit}")]
     Limit { what: &'static str, found: u64, limit_name: &'static str, limit: u64 },
     /// The table around the two buffers cannot be read.
-    #[error("container: damaged: {0}")]
+    #[error("HDGP container: damaged: {0}")]
     Damaged(String),
     /// There is no graph.
-    #[error("container: graph_blob is absent or empty; a container holds a graph at least")]
+    #[error("HDGP container: graph_blob is absent or empty; a container holds a graph at least")]
     NoGraph,
     /// The graph inside is refused.
-    #[error("container: the graph inside: {0}")]
+    #[error("HDGP container: the graph inside: {0}")]
     Graph(#[from] GraphError),
     /// The plan inside is refused.
-    #[error("container: the plan inside: {0}")]
+    #[error("HDGP container: the plan inside: {0}")]
     Envelope(#[from] EnvelopeError),
     /// The plan is for another graph.
-    #[error("container: the plan takes tensor uid {uid}, which no tensor of the graph has; the plan was made for another graph")]
+    #[error("HDGP container: the plan takes tensor uid {uid}, which no tensor of the graph has; the plan was made for another graph")]
     OtherGraph { uid: i64 },
 }
 
