@@ -28,6 +28,7 @@
     )
 )]
 
+mod command;
 mod error;
 mod flags;
 mod layout;
@@ -35,6 +36,7 @@ mod lines;
 mod log;
 mod record;
 
+pub use command::{NoCommand, command};
 pub use error::SkipReason;
 pub use flags::NOT_IN_LOGS;
 pub use lines::RecordForm;
