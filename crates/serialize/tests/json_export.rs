@@ -9,8 +9,7 @@ use hipplan_serialize::json::{self, ExportError};
 use hipplan_serialize::ops::{CustomOp, Pointwise};
 use hipplan_serialize::wire::generated as wire;
 use hipplan_serialize::{
-    DataType, FieldRole, GraphBuf, GraphBuilder, Limits, OpKind, PointwiseMode, ScalarType, TensorAttributes, TensorValue, Uid,
-    VerifiedGraph,
+    DataType, GraphBuf, GraphBuilder, Limits, OpKind, PointwiseMode, ScalarType, TensorAttributes, TensorValue, Uid, VerifiedGraph,
 };
 use serde_json::{Value, json};
 
@@ -115,12 +114,12 @@ fn files_of_hipdnns_writer_are_written_alike() {
 fn every_operation_has_the_keys_that_hipdnns_reader_wants() {
     let none: &[&str] = &[];
     for &kind in OpKind::ALL {
-        // Only what must be there.
+        // Only what must be there, for the format and for the rules of the operation.
         let least = |seed| {
             let mut generator = Generator::new(seed);
             generator.node(kind);
             for (spec, field) in kind.fields().iter().zip(&mut generator.model.nodes[0].fields) {
-                if !(spec.required || kind == OpKind::Pointwise && spec.role == FieldRole::Input) {
+                if !spec.required && !["in_1_tensor_uid", "in_2_tensor_uid", "block_size"].contains(&spec.wire_name) {
                     *field = FieldValue::Absent;
                 }
             }
@@ -133,7 +132,7 @@ fn every_operation_has_the_keys_that_hipdnns_reader_wants() {
             node.get(group).and_then(Value::as_object).map_or(vec![], |m| m.keys().map(String::as_str).collect())
         };
         let mut own: Vec<&str> = node.keys().map(String::as_str).filter(|k| !["name", "type", "compute_data_type"].contains(k)).collect();
-        own.retain(|k| !["inputs", "outputs", "parameters", "attributes"].contains(k));
+        own.retain(|k| !["inputs", "outputs", "parameters", "attributes", "block_size"].contains(k));
         let (inputs, outputs, group, scalars, in_node): (&[&str], &[&str], &str, &[&str], &[&str]) = match kind.wire_name() {
             "ConvolutionFwdAttributes" => (&["w", "x"], &["y"], "parameters", CONV, none),
             "ConvolutionBwdAttributes" => (&["dy", "w"], &["dx"], "parameters", CONV, none),
@@ -424,8 +423,9 @@ fn raw(uint: Option<u32>, version: Option<[u32; 3]>, runtime: bool, newer: bool)
     let tensor = fbb.end_table(start);
     let tensors = fbb.create_vector(&[flatbuffers::WIPOffset::<wire::TensorAttributes<'_>>::new(tensor.value())]);
     let uids = fbb.create_vector(&[5_i64]);
-    let op =
-        wire::CustomOpAttributes::create(&mut fbb, &wire::CustomOpAttributesArgs { input_tensor_uids: Some(uids), ..Default::default() });
+    let custom_op_id = fbb.create_string("t.t");
+    let args = wire::CustomOpAttributesArgs { custom_op_id: Some(custom_op_id), input_tensor_uids: Some(uids), ..Default::default() };
+    let op = wire::CustomOpAttributes::create(&mut fbb, &args);
     let args = wire::NodeArgs {
         compute_data_type: wire::DataType::FLOAT,
         attributes_type: wire::NodeAttributes(16),
@@ -490,7 +490,8 @@ fn a_text_that_no_importer_would_take_is_refused_before_it_is_made() {
     fbb.push_slot_always(wire::TensorAttributes::VT_DATA_TYPE, 1_i8);
     let tensor = fbb.end_table(start);
     let tensors = fbb.create_vector(&[flatbuffers::WIPOffset::<wire::TensorAttributes<'_>>::new(tensor.value())]);
-    let args = wire::CustomOpAttributesArgs { input_tensor_uids: Some(uids), data: Some(data), ..Default::default() };
+    let custom_op_id = Some(fbb.create_string("t.t"));
+    let args = wire::CustomOpAttributesArgs { custom_op_id, input_tensor_uids: Some(uids), data: Some(data), ..Default::default() };
     let op = wire::CustomOpAttributes::create(&mut fbb, &args);
     let args = wire::NodeArgs {
         compute_data_type: wire::DataType::FLOAT,
