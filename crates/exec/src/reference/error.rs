@@ -11,6 +11,9 @@ pub enum ReferenceError {
     /// An operation that has no reference.
     #[error("{node}: the reference has no implementation of this operation")]
     Operation { node: NodeLabel },
+    /// A batch of a matmul that is repeated in groups: hipDNN takes multiples, not only 1.
+    #[error("{node}: the reference has no matmul whose batch dims are multiples of each other; only equal ones and 1")]
+    GroupedBatch { node: NodeLabel },
     /// Elements that are not whole bytes.
     #[error("the reference has no tensors of type {dtype}: only types of 8 bits and more")]
     Type { dtype: DataType },

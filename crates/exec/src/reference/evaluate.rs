@@ -160,6 +160,9 @@ impl Evaluator<'_, '_> {
             }
             Op::Matmul(Matmul { a, b, c }) => {
                 let (a, b) = (self.operand(a)?, self.operand(b)?);
+                if [&a, &b].iter().any(|side| !ops::batch_broadcasts(&side.array.dims, &self.dims(c))) {
+                    return Err(ReferenceError::GroupedBatch { node: self.graph.node_label(self.node) });
+                }
                 let terms = a.array.dims.last().copied().unwrap_or(1);
                 let sums = ops::matmul(&a.array, &b.array, &self.dims(c));
                 self.store_sums(c, &sums, terms, a.integral && b.integral)

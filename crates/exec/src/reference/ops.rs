@@ -175,6 +175,12 @@ pub fn matmul(a: &Array<Num>, b: &Array<Num>, c_dims: &[usize]) -> Array<Sum> {
     c
 }
 
+/// Whether each batch dim of a matmul's operand is 1 or that of the product.
+pub fn batch_broadcasts(dims: &[usize], c_dims: &[usize]) -> bool {
+    let batch = |dims: &[usize]| dims.iter().rev().skip(2).copied().collect::<Vec<usize>>();
+    batch(dims).iter().zip(batch(c_dims)).all(|(&d, c)| d == 1 || d == c)
+}
+
 /// The index of element `n`, the last dimension fastest.
 pub fn index_of(mut n: usize, dims: &[usize]) -> Vec<usize> {
     let mut index = vec![0; dims.len()];
