@@ -120,7 +120,9 @@ fn every_operation_has_the_keys_that_hipdnns_reader_wants() {
             let mut generator = Generator::new(seed);
             generator.node(kind);
             for (spec, field) in kind.fields().iter().zip(&mut generator.model.nodes[0].fields) {
-                if !(spec.required || kind == OpKind::Pointwise && spec.role == FieldRole::Input) {
+                // A block size may be left out of the text, but not of the operation.
+                let is_needed = kind == OpKind::Pointwise && spec.role == FieldRole::Input || spec.name == "block_size";
+                if !(spec.required || is_needed) {
                     *field = FieldValue::Absent;
                 }
             }
@@ -251,8 +253,8 @@ fn every_operation_has_the_keys_that_hipdnns_reader_wants() {
                 ],
                 none,
             ),
-            "BlockScaleDequantizeAttributes" => (&["scale", "x"], &["y"], "", none, &["is_negative_scale"]),
-            "BlockScaleQuantizeAttributes" => (&["x"], &["scale", "y"], "", none, &["transpose"]),
+            "BlockScaleDequantizeAttributes" => (&["scale", "x"], &["y"], "", none, &["block_size", "is_negative_scale"]),
+            "BlockScaleQuantizeAttributes" => (&["x"], &["scale", "y"], "", none, &["block_size", "transpose"]),
             "CustomOpAttributes" => (none, none, "", none, &["custom_op_id", "data", "input_tensor_uids", "output_tensor_uids"]),
             "MoeGroupedMatmulAttributes" => (&["first_token_offset", "token", "weight"], &["output"], "", none, &["mode", "top_k"]),
             "MoeGroupedMatmulBwdAttributes" => (&["doutput", "first_token_offset", "token"], &["dweight"], "", none, none),
@@ -424,8 +426,9 @@ fn raw(uint: Option<u32>, version: Option<[u32; 3]>, runtime: bool, newer: bool)
     let tensor = fbb.end_table(start);
     let tensors = fbb.create_vector(&[flatbuffers::WIPOffset::<wire::TensorAttributes<'_>>::new(tensor.value())]);
     let uids = fbb.create_vector(&[5_i64]);
-    let op =
-        wire::CustomOpAttributes::create(&mut fbb, &wire::CustomOpAttributesArgs { input_tensor_uids: Some(uids), ..Default::default() });
+    let id = fbb.create_string("test.op");
+    let args = wire::CustomOpAttributesArgs { custom_op_id: Some(id), input_tensor_uids: Some(uids), ..Default::default() };
+    let op = wire::CustomOpAttributes::create(&mut fbb, &args);
     let args = wire::NodeArgs {
         compute_data_type: wire::DataType::FLOAT,
         attributes_type: wire::NodeAttributes(16),
@@ -490,7 +493,9 @@ fn a_text_that_no_importer_would_take_is_refused_before_it_is_made() {
     fbb.push_slot_always(wire::TensorAttributes::VT_DATA_TYPE, 1_i8);
     let tensor = fbb.end_table(start);
     let tensors = fbb.create_vector(&[flatbuffers::WIPOffset::<wire::TensorAttributes<'_>>::new(tensor.value())]);
-    let args = wire::CustomOpAttributesArgs { input_tensor_uids: Some(uids), data: Some(data), ..Default::default() };
+    let id = fbb.create_string("test.op");
+    let args =
+        wire::CustomOpAttributesArgs { custom_op_id: Some(id), input_tensor_uids: Some(uids), data: Some(data), ..Default::default() };
     let op = wire::CustomOpAttributes::create(&mut fbb, &args);
     let args = wire::NodeArgs {
         compute_data_type: wire::DataType::FLOAT,
