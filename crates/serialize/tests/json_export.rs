@@ -504,7 +504,7 @@ fn a_text_that_no_importer_would_take_is_refused_before_it_is_made() {
         ..Default::default()
     };
     let node = wire::Node::create(&mut fbb, &args);
-    let nodes = fbb.create_vector(&vec![node; 12]);
+    let nodes = fbb.create_vector(&[node; 12]);
     let root = wire::Graph::create(&mut fbb, &wire::GraphArgs { tensors: Some(tensors), nodes: Some(nodes), ..Default::default() });
     fbb.finish_minimal(root);
     let bytes = aligned(fbb.finished_data());
