@@ -288,7 +288,7 @@ fn shared_parts_are_counted_as_often_as_they_are_used() {
     fbb.finish_minimal(root);
     let limits = Limits { max_bytes: 1 << 20, ..Limits::DEFAULT };
     let error = GraphBuf::new(fbb.finished_data(), &limits).expect_err("320 MB of operands");
-    assert!(matches!(error, GraphError::Limit { limit_name: "max_bytes (times 4)", .. }), "{error}");
+    assert!(matches!(error, GraphError::Limit { limit_name: "16 times the buffer, 4 times max_bytes", .. }), "{error}");
 }
 
 #[test]
