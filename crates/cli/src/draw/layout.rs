@@ -16,7 +16,11 @@ const LAYER_GAP: f64 = 34.0;
 const SLOPE: f64 = 0.045;
 const MAX_LAYER_GAP: f64 = 90.0;
 const ORDER_SWEEPS: usize = 12;
-const PLACE_SWEEPS: usize = 24;
+const PLACE_SWEEPS: usize = 32;
+/// The last sweeps, which pull as much upwards as downwards.
+const EVEN_SWEEPS: usize = 8;
+/// A neighbour that hangs on one line pulls this much less: it can come along itself.
+const LEAF: f64 = 0.15;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Size {
@@ -42,6 +46,7 @@ pub(crate) struct Rect {
 }
 
 impl Rect {
+    #[cfg(test)]
     pub(crate) fn right(self) -> f64 {
         self.x + self.width
     }
@@ -261,21 +266,23 @@ fn place(cells: &[Cell], rows: &[Vec<usize>]) -> Vec<f64> {
     }
     for sweep in 0..PLACE_SWEEPS {
         let down = sweep % 2 == 0;
+        let ahead = if sweep + EVEN_SWEEPS < PLACE_SWEEPS { 0.15 } else { 1.0 };
         for i in 0..rows.len() {
             let row = &rows[if down { i } else { rows.len() - 1 - i }];
             let wishes: Vec<(f64, f64)> = row
                 .iter()
                 .map(|&cell| {
                     let Cell { above, below, .. } = &cells[cell];
-                    // Mostly what was placed before in this sweep, a little of what comes.
+                    // Mostly what was placed before in this sweep; of what comes, as much as the sweep says.
                     let (first, second) = if down { (above, below) } else { (below, above) };
                     let pull = |links: &[Link], factor: f64| -> (f64, f64) {
                         links.iter().fold((0.0, 0.0), |(sum, weight), l| {
-                            let w = l.weight * factor;
+                            let Cell { above, below, .. } = &cells[l.cell];
+                            let w = l.weight * factor * if above.len() + below.len() == 1 { LEAF } else { 1.0 };
                             (sum + w * (centres[l.cell] + l.there - l.here), weight + w)
                         })
                     };
-                    let (a, b) = (pull(first, 1.0), pull(second, 0.15));
+                    let (a, b) = (pull(first, 1.0), pull(second, ahead));
                     let weight = a.1 + b.1;
                     if weight > 0.0 { ((a.0 + b.0) / weight, weight) } else { (centres[cell], 0.01) }
                 })
@@ -349,13 +356,15 @@ fn finish(sizes: &[Size], cells: &[Cell], rows: &[Vec<usize>], centres: &[f64], 
             let (upper, lower) = (pair[0], pair[1]);
             let (out, into) = ports.get(&(upper, lower)).copied().unwrap_or_default();
             let (x1, x2) = (centres[upper] + out - left, centres[lower] + into - left);
-            let (start, end) = (boxes.get(upper).map(|b| b.bottom()), boxes.get(lower).map(|b| b.y));
-            let (band_end, band_start) = (bands[cells[upper].layer].1, bands[cells[lower].layer].0);
-            // From the box to the end of its band, across the gap, and from the start of the next band to the box.
-            points.push(Point { x: x1, y: start.unwrap_or(bands[cells[upper].layer].0) });
-            points.push(Point { x: x1, y: band_end });
-            points.push(Point { x: x2, y: band_start });
-            points.push(Point { x: x2, y: end.unwrap_or(bands[cells[lower].layer].1) });
+            let (upper_band, lower_band) = (bands[cells[upper].layer], bands[cells[lower].layer]);
+            // From the box to the end of its band; a lane was drawn when it was reached.
+            if let Some(from) = boxes.get(upper) {
+                points.push(Point { x: x1, y: from.bottom() });
+                points.push(Point { x: x1, y: upper_band.1 });
+            }
+            // Across the gap, then from the start of the next band to the box, or all through the band.
+            points.push(Point { x: x2, y: lower_band.0 });
+            points.push(Point { x: x2, y: boxes.get(lower).map_or(lower_band.1, |to| to.y) });
         }
         points
     };
@@ -477,12 +486,12 @@ mod tests {
         };
         for _ in 0..60 {
             let n = 2 + below(30);
-            let edges: Vec<Edge> = (1..n)
-                .flat_map(|to| (0..1 + below(3)).map(|_| to).collect::<Vec<_>>())
-                .map(|to| (to, below(to)))
-                .map(|(to, from)| edge(from, to))
-                .collect();
-            let mut unique = edges.clone();
+            let mut unique: Vec<Edge> = Vec::new();
+            for to in 1..n {
+                for _ in 0..1 + below(3) {
+                    unique.push(edge(below(to), to));
+                }
+            }
             unique.sort_unstable_by_key(|e| (e.from, e.to));
             unique.dedup();
             let sizes: Vec<Size> =

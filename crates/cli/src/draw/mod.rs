@@ -141,7 +141,7 @@ pub(crate) fn tensor_name(t: &TensorView<'_>) -> String {
 pub(crate) fn tensor_lines(graph: &VerifiedGraph<'_>, t: &TensorView<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     if t.is_by_value() {
-        let number = t.value.map(|v| v.to_f64().to_string());
+        let number = t.value.map(|v| number(v.to_f64()));
         lines.push(match (t.is_runtime, number) {
             (false, number) => format!("{} = {}", t.dtype, number.unwrap_or_default()),
             (true, Some(number)) => format!("{}, runtime, default {number}", t.dtype),
@@ -167,6 +167,14 @@ pub(crate) fn tensor_lines(graph: &VerifiedGraph<'_>, t: &TensorView<'_>) -> Vec
         lines.push(more.join(", "));
     }
     lines
+}
+
+/// A number in six digits, marked where it has more.
+fn number(v: f64) -> String {
+    let rounded: f64 = format!("{v:.5e}").parse().unwrap_or(v);
+    let mark = if rounded == v || v.is_nan() { "" } else { "≈" };
+    let is_plain = v == 0.0 || !v.is_finite() || (1e-4..1e7).contains(&v.abs());
+    if is_plain { format!("{mark}{rounded}") } else { format!("{mark}{rounded:e}") }
 }
 
 /// Row-major without gaps; strides of dims of size 1 do not count.
@@ -219,4 +227,17 @@ pub(crate) fn unused(graph: &VerifiedGraph<'_>) -> usize {
         }
     }
     used.iter().filter(|used| !**used).count()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_are_short_and_honest() {
+        let cases = [(0.5, "0.5"), (0.0, "0"), (-0.0, "-0"), (1e-5, "1e-5"), (9.97212960147963e-5, "≈9.97213e-5"), (1e300, "1e300")];
+        for (v, text) in cases {
+            assert_eq!(super::number(v), text);
+        }
+        assert_eq!(super::number(f64::NAN), "NaN");
+        assert_eq!(super::number(f64::INFINITY), "inf");
+    }
 }
