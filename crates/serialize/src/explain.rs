@@ -181,7 +181,10 @@ pub fn hint(error: &ImportError) -> &'static str {
         ImportError::Json(JsonError::UnknownSpelling { .. }) => "the message lists the known spellings; a new one needs a newer hipplan",
         ImportError::Json(_) => "correct the JSON at the place that the message names",
         ImportError::Empty => "nothing was read; check the path, or what is piped in",
-        _ => "name a graph: an artifact, a hipDNN graph buffer or hipDNN JSON",
+        ImportError::Utf16 => "write the text again as UTF-8",
+        ImportError::Several { .. } => "`hipplan import` makes one graph file of each",
+        ImportError::NoProblem { .. } => "only convolutions become graphs; `hipplan import --explain` tells how each line was read",
+        _ => "name a graph: an artifact, a hipDNN graph buffer, hipDNN JSON or one MIOpenDriver line",
     }
 }
 

@@ -16,9 +16,7 @@ const LAYER_GAP: f64 = 34.0;
 const SLOPE: f64 = 0.045;
 const MAX_LAYER_GAP: f64 = 90.0;
 const ORDER_SWEEPS: usize = 12;
-const PLACE_SWEEPS: usize = 32;
-/// The last sweeps, which pull as much upwards as downwards.
-const EVEN_SWEEPS: usize = 8;
+const PLACE_SWEEPS: usize = 24;
 /// A neighbour that hangs on one line pulls this much less: it can come along itself.
 const LEAF: f64 = 0.15;
 
@@ -266,31 +264,44 @@ fn place(cells: &[Cell], rows: &[Vec<usize>]) -> Vec<f64> {
     }
     for sweep in 0..PLACE_SWEEPS {
         let down = sweep % 2 == 0;
-        let ahead = if sweep + EVEN_SWEEPS < PLACE_SWEEPS { 0.15 } else { 1.0 };
         for i in 0..rows.len() {
             let row = &rows[if down { i } else { rows.len() - 1 - i }];
-            let wishes: Vec<(f64, f64)> = row
-                .iter()
-                .map(|&cell| {
-                    let Cell { above, below, .. } = &cells[cell];
-                    // Mostly what was placed before in this sweep; of what comes, as much as the sweep says.
-                    let (first, second) = if down { (above, below) } else { (below, above) };
-                    let pull = |links: &[Link], factor: f64| -> (f64, f64) {
-                        links.iter().fold((0.0, 0.0), |(sum, weight), l| {
-                            let Cell { above, below, .. } = &cells[l.cell];
-                            let w = l.weight * factor * if above.len() + below.len() == 1 { LEAF } else { 1.0 };
-                            (sum + w * (centres[l.cell] + l.there - l.here), weight + w)
-                        })
-                    };
-                    let (a, b) = (pull(first, 1.0), pull(second, ahead));
-                    let weight = a.1 + b.1;
-                    if weight > 0.0 { ((a.0 + b.0) / weight, weight) } else { (centres[cell], 0.01) }
-                })
-                .collect();
+            let wishes: Vec<(f64, f64)> = row.iter().map(|&cell| wish(cells, &centres, cell, down, 0.15)).collect();
             least_squares(cells, row, &wishes, &mut centres);
         }
     }
+    // Once more downwards with no regard to what comes: what can stand right below its origin does. Then what has no origin moves
+    // to its readers, as far as the rest leaves room.
+    for row in rows {
+        let wishes: Vec<(f64, f64)> = row.iter().map(|&cell| wish(cells, &centres, cell, true, 0.0)).collect();
+        least_squares(cells, row, &wishes, &mut centres);
+    }
+    for row in rows.iter().rev() {
+        let stays = |cell: usize| !cells[cell].above.is_empty() || cells[cell].below.is_empty();
+        let one = |&cell: &usize| if stays(cell) { (centres[cell], 1e4) } else { wish(cells, &centres, cell, false, 0.0) };
+        let wishes: Vec<(f64, f64)> = row.iter().map(one).collect();
+        least_squares(cells, row, &wishes, &mut centres);
+    }
     centres
+}
+
+/// Where a cell would stand if it were alone, and how much it matters: mostly by the layer that was placed before, by the other as
+/// much as `ahead` says.
+fn wish(cells: &[Cell], centres: &[f64], cell: usize, down: bool, ahead: f64) -> (f64, f64) {
+    let Cell { above, below, .. } = &cells[cell];
+    let (first, second) = if down { (above, below) } else { (below, above) };
+    // Only what hangs on one line stands over its port: in a row of others, the offsets of ports would add up to a slant.
+    let is_leaf = above.len() + below.len() == 1;
+    let pull = |links: &[Link], factor: f64| -> (f64, f64) {
+        links.iter().fold((0.0, 0.0), |(sum, weight), l| {
+            let Cell { above, below, .. } = &cells[l.cell];
+            let w = l.weight * factor * if above.len() + below.len() == 1 { LEAF } else { 1.0 };
+            (sum + w * (centres[l.cell] + if is_leaf { l.there } else { 0.0 }), weight + w)
+        })
+    };
+    let (a, b) = (pull(first, 1.0), pull(second, ahead));
+    let weight = a.1 + b.1;
+    if weight > 0.0 { ((a.0 + b.0) / weight, weight) } else { (centres[cell], 0.01) }
 }
 
 /// The places nearest to the wishes that keep order and gaps: pooling of neighbours that want to overlap.

@@ -1,6 +1,5 @@
 //! What a graph says beyond what this version knows: for a person who asks why it has no key.
 
-use super::guard::{self, Stamp};
 use super::verify::{GRAPH_SLOTS, NODE_SLOTS, TENSOR_SLOTS};
 use super::view::VerifiedGraph;
 use flatbuffers::{SIZE_VOFFSET, Table, VOffsetT};
@@ -57,11 +56,5 @@ impl VerifiedGraph<'_> {
             }
         }
         found
-    }
-
-    /// What the buffer itself says of the reader that it needs: slot 8 of its root table.
-    pub fn stamp(&self) -> Stamp {
-        // The verifier has refused a buffer whose stamp cannot be read.
-        guard::stamp(self.buffer).unwrap_or(Stamp::Absent)
     }
 }
