@@ -2,6 +2,7 @@
 
 use crate::canon::{stride_of_unit_dims, used_tensors};
 use crate::diff::{hex, stamp_text};
+use crate::error::RuleError;
 use crate::floors::{self, Cause};
 use crate::graph::{Stamp, TensorIx, UnknownFields, VerifiedGraph};
 use crate::import::ImportError;
@@ -202,7 +203,9 @@ fn graph_hint(error: &GraphError) -> &'static str {
         E::VirtualRuntime { .. } | E::VirtualValue { .. } | E::ScalarElements { .. } | E::ScalarWritten { .. } => {
             "a tensor passed by value is one host number that nodes only read: not virtual, one element, no output (RFC 0016, 4.8)"
         }
-        E::OperandNotScalar { .. } => "make it a constant, or mark it as runtime pass-by-value (RFC 0016, 4.2)",
+        E::Rule(rule) if matches!(**rule, RuleError::OperandNotScalar(_)) => {
+            "make it a constant, or mark it as runtime pass-by-value (RFC 0016, 4.2)"
+        }
         E::Order { .. } => "sort the nodes, so that each stands behind those whose results it reads",
         E::Cycle { .. } => "some node needs its own result; cut the circle",
         E::Orphan { .. } => "make two graphs of it, one for each part",
@@ -211,6 +214,7 @@ fn graph_hint(error: &GraphError) -> &'static str {
         E::RaggedMissing { .. } | E::RaggedVirtual { .. } | E::RaggedNested { .. } => {
             "ragged offsets are an ordinary tensor in memory that is itself not ragged"
         }
+        E::Rule(_) => "the rule stands behind the semicolon; correct the node that the message names",
         _ => "correct the graph at the place that the message names",
     }
 }
