@@ -1,6 +1,7 @@
 //! The `hipplan` command.
 
 mod commands;
+mod draw;
 mod inputs;
 mod keys;
 mod location;
@@ -8,6 +9,7 @@ mod logs;
 mod npy;
 mod output;
 mod progress;
+mod subject;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -43,12 +45,16 @@ Examples:
   hipplan compile training.log --store plans  every convolution that MIOpen logged
   hipplan run graph.json --store plans --check
   hipplan run 5d0c1f22a9b3 --store plans      run by key: nothing but the store is needed
-  hipplan inspect graph.json                  what is in a graph, a plan file or a key
+  hipplan show graph.json                     what is in a graph, a plan file or a key
+  hipplan show graph.json --svg -o graph.svg  the same as a picture
+  hipplan diff a.json b.json                  what differs, and whether it changes the key
+  hipplan explain graph.json                  why it has its key and engine API floor, or why it is refused
   hipplan ls --store plans --json
 
 Exit codes:
   0  everything was done and is as it should be
-  1  done, but something is not: a check failed, some of the inputs are invalid, something verified is damaged
+  1  done, but something is not: a check failed, some of the inputs are invalid, something verified is damaged,
+     what `diff` compares has different keys, what `explain` explains has none
   2  not done: wrong usage, or what was named is not there, cannot be read, or is no graph, plan or store
   3  done, but no engine takes some of the graphs";
 

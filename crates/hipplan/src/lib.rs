@@ -47,14 +47,15 @@ pub use hipplan_planner::{
 };
 pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
 pub use hipplan_serialize::driver;
+pub use hipplan_serialize::error::{NodeLabel, TensorLabel};
 pub use hipplan_serialize::import::{self, GraphForm, ImportError, ImportedGraph, import};
 pub use hipplan_serialize::plan::{self, PlanError, PlanView};
 pub use hipplan_serialize::{
-    AlignedBytes, ApiVersion, AttentionImplementation, Canonical, ContentHash, ConvMode, DataType, DiagonalAlignment, Digest, Features,
-    FieldRole, GraphBuf, GraphBuilder, GraphError, GraphKey, Knob, Limits, MoeGroupedMatmulMode, NodeIx, NormFwdPhase, Op, OpKind,
-    PaddingMode, PlanIdentity, PlanKey, PlanRef, PointwiseMode, Policy, ReductionMode, ResampleMode, RootHash, Scalar, ScalarType,
-    SelectionKey, Target, TensorAttributes, TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, engine_id,
-    ops,
+    AlignedBytes, ApiVersion, AttentionImplementation, AttributeError, AttributeValue, Canonical, ContentHash, ConvMode, DataType,
+    DiagonalAlignment, Digest, Feature, Features, FieldRole, GraphBuf, GraphBuilder, GraphError, GraphKey, Knob, Limits,
+    MoeGroupedMatmulMode, NodeIx, NormFwdPhase, Op, OpKind, PaddingMode, PlanIdentity, PlanKey, PlanRef, PointwiseMode, Policy,
+    ReductionMode, ResampleMode, RootHash, Scalar, ScalarType, SelectionKey, Target, TensorAttribute, TensorAttributes, TensorHandle,
+    TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id, explain, floors, graph, ops,
 };
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
 pub use runtime::{RestoreError, Runtime};

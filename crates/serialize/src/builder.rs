@@ -2,6 +2,7 @@
 
 use crate::floors::{DEFAULT_ALIGNMENT, Features};
 use crate::graph::GraphBuf;
+use crate::handle::TensorHandle;
 use crate::ops::{Op, Uid};
 use crate::scalar::{Scalar, ScalarType};
 use crate::wire::generated as wire;
@@ -222,6 +223,11 @@ impl TensorAttributes {
         self.uid
     }
 
+    /// The name, which may be empty.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The element type.
     pub fn data_type(&self) -> DataType {
         self.dtype
@@ -238,6 +244,13 @@ impl TensorAttributes {
     }
 }
 
+/// A tensor of a graph under construction: the builder's own, or one that a caller can still change.
+#[derive(Debug)]
+enum Entry {
+    Own(TensorAttributes),
+    Shared(TensorHandle),
+}
+
 /// A graph under construction. Node order is kept; it must be topological.
 pub struct GraphBuilder {
     fbb: FlatBufferBuilder<'static>,
@@ -246,7 +259,7 @@ pub struct GraphBuilder {
     preferred_engine_id: Option<i64>,
     override_shapes: bool,
     id: Option<[u8; 16]>,
-    tensors: Vec<TensorAttributes>,
+    tensors: Vec<Entry>,
     next_uid: i64,
     nodes: Vec<WIPOffset<wire::Node<'static>>>,
 }
@@ -315,10 +328,23 @@ impl GraphBuilder {
 
     /// Adds a tensor and returns its uid: its own, or the next that no tensor here has used so far.
     pub fn tensor(&mut self, mut tensor: TensorAttributes) -> Uid {
+        let uid = self.take_uid(&mut tensor);
+        self.tensors.push(Entry::Own(tensor));
+        uid
+    }
+
+    /// [`tensor`](Self::tensor), and a handle with which it can be changed until the graph is built.
+    pub fn tensor_handle(&mut self, mut tensor: TensorAttributes) -> TensorHandle {
+        let uid = self.take_uid(&mut tensor);
+        let handle = TensorHandle::new(uid, tensor);
+        self.tensors.push(Entry::Shared(handle.clone()));
+        handle
+    }
+
+    fn take_uid(&mut self, tensor: &mut TensorAttributes) -> Uid {
         let uid = tensor.uid.unwrap_or(Uid(self.next_uid));
         self.next_uid = self.next_uid.max(uid.0.saturating_add(1));
         tensor.uid = Some(uid);
-        self.tensors.push(tensor);
         uid
     }
 
@@ -349,7 +375,15 @@ impl GraphBuilder {
         let fbb = &mut self.fbb;
         let mut features = Features { override_shapes: self.override_shapes, ..Features::default() };
         let mut tensors = Vec::with_capacity(self.tensors.len());
-        for t in &self.tensors {
+        let mut frozen;
+        for entry in &self.tensors {
+            let t = match entry {
+                Entry::Own(tensor) => tensor,
+                Entry::Shared(handle) => {
+                    frozen = handle.freeze();
+                    &frozen
+                }
+            };
             features.add_tensor(t.is_runtime, t.alignment, t.ragged_offset.is_some(), t.ragged_multiplier);
             let fields = TensorAttributesFields {
                 uid: t.uid.map_or(0, |uid| uid.0),

@@ -2,8 +2,10 @@
 //!
 //! * [`graph`]: hipDNN graph buffers, checked and read in place; [`builder`]: the writing side; [`json`]: hipDNN's JSON.
 //! * [`conv_problem`]: a convolution in MIOpen's terms; [`driver`]: MIOpenDriver lines and logs full of them.
+//! * [`attributes`]: hipDNN's numbered attributes of a tensor.
 //! * [`artifact`]: the native file around a graph buffer.
 //! * [`canon`]: the canonical encoding, whose hash is a [`GraphKey`].
+//! * [`diff`], [`explain`]: what differs and what changes a key, and why a graph has none; for a person.
 //! * [`plan`]: the plan file and the provider payload in it.
 //! * [`hipdnn`]: hipDNN's own plan envelope and its container of graph and plan; [`form`]: what some bytes are.
 //!
@@ -13,15 +15,19 @@ compile_error!("hipplan's formats are little-endian and read in place: big-endia
 
 pub mod aligned;
 pub mod artifact;
+pub mod attributes;
 pub mod builder;
 pub mod canon;
 pub mod conv_problem;
+pub mod diff;
 pub mod driver;
 pub mod enums;
 pub mod error;
+pub mod explain;
 pub mod floors;
 pub mod form;
 pub mod graph;
+mod handle;
 pub mod hipdnn;
 pub mod import;
 pub mod json;
@@ -36,13 +42,15 @@ pub mod version;
 pub mod wire;
 
 pub use aligned::AlignedBytes;
+pub use attributes::{AttributeError, AttributeValue, TensorAttribute};
 pub use builder::{GraphBuilder, TensorAttributes};
 pub use canon::Canonical;
 pub use conv_problem::{ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
 pub use enums::*;
 pub use error::GraphError;
-pub use floors::Features;
+pub use floors::{Feature, Features};
 pub use graph::{GraphBuf, NodeIx, OperandRef, TensorIx, TensorView, VerifiedGraph};
+pub use handle::TensorHandle;
 pub use key::{ContentHash, Digest, GraphKey, Knob, PlanIdentity, PlanKey, PlanRef, Policy, RootHash, SelectionKey, engine_id};
 pub use limits::Limits;
 pub use ops::{FieldRole, Op, OpKind, Uid};

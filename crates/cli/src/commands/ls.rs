@@ -25,7 +25,7 @@ impl Ls {
         let total: u64 = plans.iter().map(|p| p.bytes().len() as u64).sum();
         if global.json {
             let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            let rows: Vec<_> = plans.iter().map(|p| super::inspect::plan_json(&p.view())).collect();
+            let rows: Vec<_> = plans.iter().map(|p| super::show::plan_json(&p.view())).collect();
             output::json(&json!({ "store": store.root().display().to_string(), "plans": rows, "problems": texts, "bytes": total }))?;
         } else {
             let mut table = output::table(&["plan", "graph", "target", "engine", ">size", ">workspace", "operations"]);

@@ -2,11 +2,13 @@
 
 mod compile;
 mod completions;
+mod diff;
+mod explain;
 mod import;
-mod inspect;
 mod ls;
 mod quickstart;
 mod run;
+mod show;
 mod verify;
 
 use crate::{Exit, Global};
@@ -21,8 +23,13 @@ pub(crate) enum Command {
     Compile(compile::Compile),
     /// Execute a stored plan, found by graph or by key
     Run(run::Run),
-    /// Show what is in a graph, a plan file, or a plan of the store
-    Inspect(inspect::Inspect),
+    /// Show a graph, a plan file, or a plan of the store: as a table or as a picture
+    #[command(visible_alias = "inspect")]
+    Show(show::Show),
+    /// List what differs between two graphs or two plans, and whether it changes the key
+    Diff(diff::Diff),
+    /// Tell why a graph has its key and its engine API floor, or why it is refused
+    Explain(explain::Explain),
     /// Check files, or the whole store, byte by byte
     Verify(verify::Verify),
     /// List the plans of the store
@@ -38,7 +45,9 @@ impl Command {
             Self::Import(command) => command.run(global),
             Self::Compile(command) => command.run(global),
             Self::Run(command) => command.run(global),
-            Self::Inspect(command) => command.run(global),
+            Self::Show(command) => command.run(global),
+            Self::Diff(command) => command.run(global),
+            Self::Explain(command) => command.run(global),
             Self::Verify(command) => command.run(global),
             Self::Ls(command) => command.run(global),
             Self::Completions(command) => command.run(),

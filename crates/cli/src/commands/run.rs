@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Execute a stored plan, found by graph or by key
 ///
-/// Tensors are named by uid or by name; found by key, a plan knows its tensors by ordinal only (`hipplan inspect KEY` lists them).
+/// Tensors are named by uid or by name; found by key, a plan knows its tensors by ordinal only (`hipplan show KEY` lists them).
 /// Inputs that are not given are random numbers in a range that suits whatever reads them. Nothing is compiled.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -123,9 +123,21 @@ impl Encoder<'_> {
 }
 
 /// What replaces the stride of a dimension of size 1, which addresses nothing.
-fn stride_of_unit_dims(dims: &[i64], strides: &[i64]) -> i64 {
+pub(crate) fn stride_of_unit_dims(dims: &[i64], strides: &[i64]) -> i64 {
     let spans = dims.iter().zip(strides).filter(|&(&dim, _)| dim > 1).map(|(&dim, &stride)| dim.saturating_mul(stride));
     spans.max().unwrap_or(1).max(1)
+}
+
+/// Which tensors have a place in the encoding: operands, and the offsets of ragged operands.
+pub(crate) fn used_tensors(graph: &VerifiedGraph<'_>) -> Vec<bool> {
+    let mut used = vec![false; graph.tensors().len()];
+    for operand in graph.all_operands() {
+        used[operand.tensor.index()] = true;
+        if let Some(offsets) = graph.tensor(operand.tensor).ragged_offset {
+            used[offsets.index()] = true;
+        }
+    }
+    used
 }
 
 /// The canonical form of a graph.

@@ -10,7 +10,7 @@ use flatbuffers::{InvalidFlatbuffer, TableVerifier, Verifiable, Verifier};
 
 /// What a graph says of the reader that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stamp {
+pub enum Stamp {
     /// Nothing: any reader.
     Absent,
     /// `min_reader_version: uint` of R16 §4.10.

@@ -6,8 +6,10 @@
 mod dataflow;
 mod guard;
 mod rules;
+mod unknown;
 mod verify;
 mod view;
 
-pub(crate) use guard::Stamp;
+pub use guard::Stamp;
+pub use unknown::UnknownFields;
 pub use view::{GraphBuf, NodeIx, OperandRef, TensorIx, TensorView, VerifiedGraph};

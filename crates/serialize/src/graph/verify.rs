@@ -19,9 +19,9 @@ use crate::{DataType, GraphError, Limits};
 use flatbuffers::VerifierOptions;
 
 /// Slots of each table that this version knows.
-const GRAPH_SLOTS: u16 = 10;
-const NODE_SLOTS: u16 = 4;
-const TENSOR_SLOTS: u16 = 12;
+pub(super) const GRAPH_SLOTS: u16 = 10;
+pub(super) const NODE_SLOTS: u16 = 4;
+pub(super) const TENSOR_SLOTS: u16 = 12;
 
 /// Holds the size of a graph against the limits, before anything of it is read or copied.
 pub(super) fn check_size(bytes: usize, limits: &Limits) -> Result<(), GraphError> {

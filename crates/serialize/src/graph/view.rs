@@ -338,8 +338,8 @@ impl<'a> VerifiedGraph<'a> {
         self.root
     }
 
-    /// What the buffer says in slot 8.
-    pub(crate) fn stamp(&self) -> guard::Stamp {
+    /// What the buffer itself says, in slot 8 of its root table, of the reader that it needs.
+    pub fn stamp(&self) -> guard::Stamp {
         // The same bytes were read when the graph was verified.
         guard::stamp(self.buffer).unwrap_or(guard::Stamp::Absent)
     }

@@ -5,10 +5,12 @@
 
 mod field;
 mod table;
+mod value;
 
 pub(crate) use field::{Field, WireValueError, slice};
 pub(crate) use table::ReadOpError;
 pub use table::*;
+pub use value::FieldValue;
 
 use bytemuck::{Pod, Zeroable};
 

@@ -1,7 +1,8 @@
 //! The operations and their fields, in slot order: the order of operands in the canonical numbering.
 
 use super::field::{Field, WireValueError};
-use super::{FieldRole, FieldSpec, OperandUse, Uid};
+use super::value::ToValue;
+use super::{FieldRole, FieldSpec, FieldValue, OperandUse, Uid};
 use crate::canon::{DecodeError, Decoder, Encoder};
 use crate::json::{ExportError, JsonError, JsonNode, NodeWriter};
 use crate::wire::generated as wire;
@@ -140,6 +141,17 @@ macro_rules! ops {
                             slot += 1;
                         )+
                         let _ = slot;
+                    }
+                )+ }
+            }
+
+            /// Calls `f` with every field and its value, in slot order.
+            pub fn values(&self, mut f: impl FnMut(&'static FieldSpec, FieldValue<'a>)) {
+                match self { $(
+                    Self::$name(op) => {
+                        let $name { $($field,)+ } = op;
+                        let mut specs = OpKind::$name.fields().iter();
+                        $( if let Some(spec) = specs.next() { f(spec, ToValue::to_value($field)); } )+
                     }
                 )+ }
             }

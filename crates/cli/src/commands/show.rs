@@ -1,41 +1,118 @@
-//! `hipplan inspect`
+//! `hipplan show`
 
-use crate::{Exit, Global, inputs, keys, location, output};
-use anyhow::Context;
-use hipplan::plan::{self, BindingRole};
-use hipplan::{Device, FieldRole, GraphBuf, Limits, PlanView, TensorView, VerifiedGraph, canon};
+use crate::draw::{self, Caption};
+use crate::subject::{self, Subject};
+use crate::{Exit, Global, output};
+use anyhow::{Context, bail, ensure};
+use hipplan::plan::BindingRole;
+use hipplan::{FieldRole, GraphBuf, PlanView, TensorView, VerifiedGraph};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-/// Show what is in a graph, a plan file, or a plan of the store
+/// Show a graph, a plan file, or a plan of the store: as a table or as a picture
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  hipplan inspect graph.json
-  hipplan inspect 5d0c1f22a9b3 --store plans      by graph key or plan key
-  hipplan inspect some.plan --json")]
-pub(crate) struct Inspect {
-    /// A graph in any form, a plan file, or the first digits of a key in the store
+  hipplan show graph.json
+  hipplan show 5d0c1f22a9b3 --store plans         by graph key or plan key
+  hipplan show some.plan --json
+  hipplan show graph.json --svg -o graph.svg      a picture for a report or a browser
+  hipplan show graph.json --dot | dot -Tpdf -o graph.pdf
+
+Of a plan, the picture is of the graph in it, in canonical form: its uids are ordinals.")]
+pub(crate) struct Show {
+    /// A graph in any form, a plan file, or the first digits of a key in the store; `-` is standard input
     what: String,
+    /// Print the graph as Graphviz text
+    #[arg(long, conflicts_with = "svg")]
+    dot: bool,
+    /// Print the graph as an SVG picture
+    #[arg(long)]
+    svg: bool,
+    /// Write the picture to a file, whole or not at all
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
-impl Inspect {
+impl Show {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        if keys::may_be_key(&self.what) {
-            let store = location::readable(global)?;
-            let plan = keys::find(&store, &self.what, &Device::Cpu)?;
-            return show_plan(global, &plan.view());
+        let is_picture = self.dot || self.svg;
+        ensure!(is_picture || self.output.is_none(), "--output needs --svg or --dot");
+        ensure!(!(is_picture && global.json), "--json and a picture exclude each other");
+        let subject = subject::read_valid(global, &self.what)?;
+        if is_picture {
+            let text = match &subject {
+                Subject::Graph(graph) => self.picture(&graph.graph, None),
+                Subject::Plan(bytes) => {
+                    let plan = PlanView::open(bytes)?;
+                    self.picture(&subject::graph_of_plan(&plan)?, Some(&plan))
+                }
+            };
+            return self.deliver(global, &text);
         }
-        let path = Path::new(&self.what);
-        if path != Path::new("-") {
-            let bytes = inputs::read_file(path).with_context(|| keys::neither(&self.what))?;
-            if plan::is_plan(&bytes) {
-                return show_plan(global, &PlanView::open(&bytes).with_context(|| self.what.clone())?);
+        match subject {
+            Subject::Graph(graph) => show_graph(global, &graph.graph, graph.form.name(), &graph.warnings),
+            Subject::Plan(bytes) => show_plan(global, &PlanView::open(&bytes)?),
+        }
+    }
+
+    fn picture(&self, graph: &GraphBuf, plan: Option<&PlanView<'_>>) -> String {
+        let view = graph.view();
+        let mut caption = Caption::default();
+        let key = view.canonical().map_or_else(|e| format!("none, {} holds unknown fields", e.place), |c| c.key.to_string());
+        match plan {
+            Some(plan) => {
+                let id = plan.meta().identity();
+                caption.title = format!("plan {}", plan.meta().plan_key().short());
+                let engine = format!("{} revision {}", output::name(&id.engine), output::name(&id.engine_revision));
+                caption.lines.push(format!("target {} · engine {engine}", output::name(&id.target)));
+            }
+            None if !view.name().is_empty() => caption.title = output::name(view.name()),
+            None => {
+                caption.title = Path::new(&self.what).file_stem().map_or_else(|| "graph".into(), |s| output::name(&s.to_string_lossy()))
             }
         }
-        let (_, imported) = inputs::read_graph(path)?;
-        show_graph(global, &imported.graph, imported.form.name(), &imported.warnings)
+        caption.lines.push(format!("graph key {key}"));
+        let (nodes, tensors) = (output::count(view.node_count(), "operation"), output::count(view.tensors().len(), "tensor"));
+        caption.lines.push(format!("engine API {} or later · {nodes} · {tensors}", view.api_floor()));
+        if self.svg { draw::svg::write(&view, &caption) } else { draw::dot::write(&view, &caption.title) }
     }
+
+    fn deliver(&self, global: &Global, text: &str) -> anyhow::Result<Exit> {
+        let Some(path) = &self.output else {
+            std::io::stdout().lock().write_all(text.as_bytes())?;
+            return Ok(Exit::Good);
+        };
+        if let (Ok(a), Ok(b)) = (path.canonicalize(), Path::new(&self.what).canonicalize())
+            && a == b
+        {
+            bail!("{}: the picture would be written over the graph", path.display());
+        }
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let write = || -> anyhow::Result<()> {
+            // A device or a pipe cannot be replaced, only written.
+            if path.exists() && !path.is_file() {
+                std::fs::write(path, text)?;
+                return Ok(());
+            }
+            let mut file = tempfile::Builder::new().permissions(picture_permissions()).tempfile_in(folder)?;
+            file.write_all(text.as_bytes())?;
+            file.persist(path)?;
+            Ok(())
+        };
+        write().with_context(|| path.display().to_string())?;
+        if !global.quiet {
+            anstream::eprintln!("{}: {}", path.display(), output::bytes(text.len() as u64));
+        }
+        Ok(Exit::Good)
+    }
+}
+
+/// A picture is for others to read too; what the user's mask takes away is taken away.
+fn picture_permissions() -> std::fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::Permissions::from_mode(0o666)
 }
 
 fn show_graph(global: &Global, graph: &GraphBuf, form: &str, warnings: &[String]) -> anyhow::Result<Exit> {
@@ -82,16 +159,9 @@ fn print_graph(view: &VerifiedGraph<'_>) -> anyhow::Result<()> {
     output::line("")?;
     let mut table = output::table(&[">node", "operation", "compute", "operands"]);
     for node in view.nodes() {
-        table.add_row([node.index().to_string(), operation(view, node), view.compute_type(node).to_string(), operands(view, node)]);
+        table.add_row([node.index().to_string(), draw::operation(view, node), view.compute_type(node).to_string(), operands(view, node)]);
     }
     output::print_table(&table, |_| None)
-}
-
-fn operation(view: &VerifiedGraph<'_>, node: hipplan::NodeIx) -> String {
-    match view.op(node) {
-        hipplan::Op::Pointwise(op) => format!("pointwise {}", op.mode),
-        op => op.kind().name().to_owned(),
-    }
 }
 
 fn operands(view: &VerifiedGraph<'_>, node: hipplan::NodeIx) -> String {
@@ -102,7 +172,7 @@ fn operands(view: &VerifiedGraph<'_>, node: hipplan::NodeIx) -> String {
     format!("{} -> {}", side(FieldRole::Input), side(FieldRole::Output))
 }
 
-fn kind_of(tensor: &TensorView<'_>) -> &'static str {
+pub(crate) fn kind_of(tensor: &TensorView<'_>) -> &'static str {
     match (tensor.is_virtual, tensor.is_runtime, tensor.value.is_some()) {
         (true, ..) => "virtual",
         (_, true, true) => "runtime scalar with default",
@@ -127,7 +197,7 @@ fn graph_json(view: &VerifiedGraph<'_>) -> Value {
         .nodes()
         .map(|node| {
             json!({
-                "name": view.node_name(node), "operation": operation(view, node), "compute_data_type": view.compute_type(node).name(),
+                "name": view.node_name(node), "operation": draw::operation(view, node), "compute_data_type": view.compute_type(node).name(),
                 "operands": view.operands(node).iter().map(|o| json!({
                     "slot": view.slot_name(node, o),
                     "uid": view.tensor(o.tensor).uid.0,
@@ -189,7 +259,7 @@ pub(crate) fn plan_json(plan: &PlanView<'_>) -> Value {
 
 fn show_plan(global: &Global, plan: &PlanView<'_>) -> anyhow::Result<Exit> {
     plan.verify()?;
-    let graph = canon::decode(plan.canonical()?, &Limits::DEFAULT)?;
+    let graph = subject::graph_of_plan(plan)?;
     if global.json {
         let mut value = plan_json(plan);
         value["graph"] = graph_json(&graph.view());
