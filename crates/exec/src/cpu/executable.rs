@@ -224,12 +224,6 @@ fn convolution(
     let (a, b) = (tensors.input(index, op, conv.a)?, tensors.input(index, op, conv.b)?);
     let builder = Builder::new(tensors, index, step, op)?;
     let wide = product_is_wide(&builder, op, a, b, conv.compute)?;
-    let forward = matches!(step.op, StepOp::ConvFwd(_));
-    for tensor in [a, b] {
-        if !forward && !tensor.elem(op)?.float() {
-            return Err(tensor.refuse(op, "float, half, bfloat16 or double"));
-        }
-    }
     let gemm = match &step.op {
         StepOp::ConvDgrad(_) => {
             let shape = Shape::check(op, conv, builder.out, b, a)?;
