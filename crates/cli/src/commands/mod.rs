@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+mod check;
 mod compile;
 mod completions;
 mod import;
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Compile(compile::Compile),
     /// Execute a stored plan, found by graph or by key
     Run(run::Run),
+    /// Execute the stored plans of many graphs and check the results
+    Check(check::Check),
     /// Show what is in a graph, a plan file, or a plan of the store
     Inspect(inspect::Inspect),
     /// Check files, or the whole store, byte by byte
@@ -38,6 +41,7 @@ impl Command {
             Self::Import(command) => command.run(global),
             Self::Compile(command) => command.run(global),
             Self::Run(command) => command.run(global),
+            Self::Check(command) => command.run(global),
             Self::Inspect(command) => command.run(global),
             Self::Verify(command) => command.run(global),
             Self::Ls(command) => command.run(global),

@@ -185,6 +185,24 @@ fn shapes_that_cross_every_block_are_exact() {
 }
 
 #[test]
+fn an_image_that_is_too_large_comes_in_slabs() {
+    let mut rng = Rng(11);
+    // Slabs along the longest dimension: each of them, with windows that cross the cut, stride, dilation, padding and single taps.
+    for space in [
+        vec![[3, 2, 1, 1, 1, 1], [70, 5, 2, 1, 3, 2], [4, 3, 1, 0, 2, 1]],
+        vec![[70, 3, 1, 1, 1, 1], [5, 1, 0, 0, 1, 1]],
+        vec![[5, 3, 1, 1, 1, 1], [90, 4, 2, 2, 3, 2]],
+        vec![[40, 1, 0, 0, 1, 1], [40, 1, 3, 0, 2, 1]],
+        vec![[300, 7, 9, 9, 1, 3]],
+    ] {
+        let p = Problem { n: 2, groups: 2, cg: 3, kg: 5, space, flip: rng.below(2) == 1 };
+        p.check(Kind::Forward, [DataType::Float; 3], &mut rng);
+        p.check(Kind::Forward, [DataType::Int8, DataType::Int8, DataType::Int8], &mut rng);
+        p.check(Kind::Forward, [DataType::Half, DataType::Float, DataType::BFloat16], &mut rng);
+    }
+}
+
+#[test]
 fn positions_that_no_product_reaches_are_zero() {
     let mut rng = Rng(1);
     // Stride 3, one tap: two of three input positions get no gradient. The filter's second tap reads only padding.
