@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+mod check;
 mod compile;
 mod completions;
 mod diff;
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Compile(compile::Compile),
     /// Execute a stored plan, found by graph or by key
     Run(run::Run),
+    /// Execute the stored plans of many graphs and check the results
+    Check(check::Check),
     /// Show a graph, a plan file, or a plan of the store: as a table or as a picture
     #[command(visible_alias = "inspect")]
     Show(show::Show),
@@ -45,6 +48,7 @@ impl Command {
             Self::Import(command) => command.run(global),
             Self::Compile(command) => command.run(global),
             Self::Run(command) => command.run(global),
+            Self::Check(command) => command.run(global),
             Self::Show(command) => command.run(global),
             Self::Diff(command) => command.run(global),
             Self::Explain(command) => command.run(global),

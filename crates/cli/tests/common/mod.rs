@@ -25,6 +25,9 @@ impl Scratch {
 
     pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).expect("a folder");
+        }
         std::fs::write(&path, bytes).expect("written");
         path
     }

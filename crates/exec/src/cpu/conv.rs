@@ -16,14 +16,19 @@ use super::rows::{LoopDim, Loops};
 use super::scratch::{MAX_SCRATCH, bytes_of};
 use super::stage::{Extent, ImageStage, Stage, TableStage};
 use super::steps::{GemmStep, Images, table_length};
+use std::ops::Range;
 
 /// Bytes of images staged at once, if more than one and they are depth: the cut shows in the bits of the sums, so it is
 /// the same on every machine. This and the other limits are small in tests, so that small problems come in chunks.
 const CHUNK_BYTES: usize = if cfg!(test) { 4096 } else { 32 << 20 };
 /// Bytes of images staged at once for each thread, if more than one and they are rows: about a second-level cache.
 const CHUNK_BYTES_THREAD: usize = if cfg!(test) { 4096 } else { 2 << 20 };
+/// Bytes of one staged image above which a forward convolution is cut into slabs of output positions.
+const SLAB_BYTES: u64 = if cfg!(test) { 2048 } else { 1 << 30 };
 /// Most entries of a depth table that walks images.
 const CHUNK_DEPTH: usize = if cfg!(test) { 64 } else { 1 << 20 };
+/// Most slabs of a forward convolution.
+const MAX_SLABS: usize = 4096;
 /// Most remainder classes of a data gradient.
 const MAX_CLASSES: usize = 4096;
 /// Largest padding, stride or dilation.
@@ -60,6 +65,13 @@ pub(crate) struct Shape<'a> {
     cg: usize,
     kg: usize,
     space: Vec<Spatial>,
+}
+
+/// Output positions along one spatial dimension, and all along the others.
+#[derive(Clone, Debug)]
+pub(crate) struct Slab {
+    axis: usize,
+    positions: Range<usize>,
 }
 
 /// One remainder of a data gradient: its positions, and its taps with the shift of the gradient that they read.
@@ -147,19 +159,35 @@ impl<'a> Shape<'a> {
         self.space.iter().enumerate().map(extent).collect()
     }
 
-    /// Prepares the forward convolution; `machine` is what it will run on.
-    pub(crate) fn forward<T: Pack>(&self, builder: &Builder<'_>, machine: Machine) -> Result<GemmStep, CpuError> {
+    /// The slabs that a forward convolution is made in: one, unless an image would take very much scratch. The cut shows in no
+    /// bit, as every output is one sum of one slab.
+    pub(crate) fn slabs<T: Pack>(&self) -> Vec<Slab> {
+        let (axis, positions) = self.space.iter().map(|s| s.y).enumerate().rev().max_by_key(|&(_, y)| y).unwrap_or((0, 1));
+        let plane = self.window_extents().iter().fold(1_u64, |n, e| n.saturating_mul(e.size as u64));
+        let bytes = plane.saturating_mul(self.x.dims[1] as u64).saturating_mul(size_of::<T>() as u64);
+        let parts = usize::try_from(bytes.div_ceil(SLAB_BYTES)).unwrap_or(usize::MAX).clamp(1, positions.clamp(1, MAX_SLABS));
+        let each = positions.div_ceil(parts).max(1);
+        let slabs = (0..positions.div_ceil(each)).map(|i| Slab { axis, positions: i * each..((i + 1) * each).min(positions) });
+        slabs.collect()
+    }
+
+    /// Prepares one slab of the forward convolution; `machine` is what it will run on.
+    pub(crate) fn forward<T: Pack>(&self, slab: &Slab, builder: &Builder<'_>, machine: Machine) -> Result<GemmStep, CpuError> {
         let taps = self.taps();
         table_length(self.cg as u128 * taps as u128)?;
         let last = self.space.len() - 1;
         let mut extents = self.window_extents();
+        let length = |d: usize, s: &Spatial| if d == slab.axis { slab.positions.len() } else { s.y };
+        let cut = &self.space[slab.axis];
+        extents[slab.axis].size = (slab.positions.len() - 1) * cut.stride as usize + (cut.w - 1) * cut.dilation as usize + 1;
+        extents[slab.axis].origin += slab.positions.start as i64 * cut.stride;
         let mut phases = self.space[last].stride as usize;
         // Of a filter of one tap only every `stride`-th position is of use.
         let single = taps == 1;
         if single {
             phases = 1;
-            for (extent, s) in extents.iter_mut().zip(&self.space) {
-                extent.size = s.y;
+            for (d, (extent, s)) in extents.iter_mut().zip(&self.space).enumerate() {
+                extent.size = length(d, s);
                 extent.step = s.stride as usize;
             }
         }
@@ -172,8 +200,8 @@ impl<'a> Shape<'a> {
         let mut rows = vec![(self.x.dims[0], image.image)];
         let mut depth_dims = Vec::new();
         for (d, s) in self.space.iter().enumerate() {
-            m.push(LoopDim { size: s.y, axis: 2 + d, step: 1 });
-            rows.push((s.y, image.step(d, if single { 1 } else { s.stride })));
+            m.push(LoopDim { size: length(d, s), axis: 2 + d, step: 1 });
+            rows.push((length(d, s), image.step(d, if single { 1 } else { s.stride })));
             depth_dims.push((0..s.w).map(|r| image.position(d, s.reach(r))).collect());
         }
         // The depth runs over channel and taps in the order in which the filter's memory does.
@@ -209,7 +237,8 @@ impl<'a> Shape<'a> {
             let rows = vec![(self.w.dims[0], self.w.strides[0] as isize)];
             self.stage_right::<T>(self.w, elem, rows, offsets(&dims), &mut shared, &mut once)
         };
-        let origin = vec![0; self.x.dims.len()];
+        let mut origin = vec![0; self.x.dims.len()];
+        origin[2 + slab.axis] = slab.positions.start as i64;
         let loops = self.loops(self.kg, 1, self.kg, m, origin);
         let program = builder.epilogue(&loops, self.op)?;
         let left = Left { source: image.source(), batch: vec![self.cg as isize * image.channel], rows, depth };

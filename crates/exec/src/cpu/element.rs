@@ -62,6 +62,11 @@ impl Elem {
         matches!(self, Self::F32 | Self::F16 | Self::Bf16 | Self::F64)
     }
 
+    /// What becomes of a sum of integer products that is out of range: int32 wraps, as its adders do; a byte is the nearest.
+    pub(crate) const fn sum_mode(self) -> IntMode {
+        if matches!(self, Self::I32) { IntMode::Wrap } else { IntMode::Saturate }
+    }
+
     /// Whether it is an 8-bit integer, whose products a `f64` sums exactly.
     pub(crate) const fn byte(self) -> bool {
         matches!(self, Self::I8 | Self::U8)

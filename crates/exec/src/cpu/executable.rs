@@ -78,7 +78,7 @@ impl Executable {
         let machine = Machine { isa, threads: pool.threads() };
         let mut steps = Vec::with_capacity(program.steps.len());
         for (index, step) in program.steps.iter().enumerate() {
-            steps.push(prepare_step(&tensors, index, step, machine)?);
+            steps.extend(prepare_step(&tensors, index, step, machine)?);
         }
         let shared = Scratch::new(steps.iter().map(Prepared::shared_bytes).max().unwrap_or(0))?;
         let stride = scratch::aligned(steps.iter().map(Prepared::private_bytes).max().unwrap_or(0));
@@ -177,33 +177,34 @@ fn work(program: &CpuProgram) -> u64 {
     steps.fold(0, u64::saturating_add)
 }
 
-/// Checks and prepares one step.
-fn prepare_step(tensors: &Tensors, index: usize, step: &Step, machine: Machine) -> Result<Prepared, CpuError> {
-    match &step.op {
-        StepOp::ConvFwd(conv) => convolution(tensors, index, step, conv, "convolution forward", machine),
-        StepOp::ConvDgrad(conv) => convolution(tensors, index, step, conv, "convolution data gradient", machine),
-        StepOp::ConvWgrad(conv) => convolution(tensors, index, step, conv, "convolution weight gradient", machine),
+/// Checks and prepares one step, which may come in several parts.
+fn prepare_step(tensors: &Tensors, index: usize, step: &Step, machine: Machine) -> Result<Vec<Prepared>, CpuError> {
+    let one = match &step.op {
+        StepOp::ConvFwd(conv) => return convolution(tensors, index, step, conv, "convolution forward", machine),
+        StepOp::ConvDgrad(conv) => return convolution(tensors, index, step, conv, "convolution data gradient", machine),
+        StepOp::ConvWgrad(conv) => return convolution(tensors, index, step, conv, "convolution weight gradient", machine),
         StepOp::Matmul { a, b, compute } => {
             let op = "matmul";
             let (a, b) = (tensors.input(index, op, *a)?, tensors.input(index, op, *b)?);
             let builder = Builder::new(tensors, index, step, op)?;
             matmul::check(builder.out, a, b)?;
             if product_is_wide(&builder, op, a, b, *compute)? {
-                Ok(Prepared::Gemm64(matmul::prepare::<f64>(&builder, a, b, machine)?))
+                Prepared::Gemm64(matmul::prepare::<f64>(&builder, a, b, machine)?)
             } else {
-                Ok(Prepared::Gemm32(matmul::prepare::<f32>(&builder, a, b, machine)?))
+                Prepared::Gemm32(matmul::prepare::<f32>(&builder, a, b, machine)?)
             }
         }
         StepOp::BatchnormInference { x, mean, inv_variance, scale, bias } => {
             let builder = Builder::new(tensors, index, step, "batchnorm inference")?;
-            builder.batchnorm([*x, *mean, *inv_variance, *scale, *bias], None).map(Prepared::Rows)
+            Prepared::Rows(builder.batchnorm([*x, *mean, *inv_variance, *scale, *bias], None)?)
         }
         StepOp::BatchnormInferenceVariance { x, mean, variance, scale, bias, epsilon } => {
             let builder = Builder::new(tensors, index, step, "batchnorm inference")?;
-            builder.batchnorm([*x, *mean, *variance, *scale, *bias], Some(*epsilon)).map(Prepared::Rows)
+            Prepared::Rows(builder.batchnorm([*x, *mean, *variance, *scale, *bias], Some(*epsilon))?)
         }
-        StepOp::Pointwise(op) => Builder::new(tensors, index, step, "pointwise")?.pointwise_step(op).map(Prepared::Rows),
-    }
+        StepOp::Pointwise(op) => Prepared::Rows(Builder::new(tensors, index, step, "pointwise")?.pointwise_step(op)?),
+    };
+    Ok(vec![one])
 }
 
 /// Whether a product with its chain is computed in `f64`: the chain's operations that are not wide are computed in `f32`
@@ -220,16 +221,10 @@ fn convolution(
     conv: &Conv,
     op: &'static str,
     machine: Machine,
-) -> Result<Prepared, CpuError> {
+) -> Result<Vec<Prepared>, CpuError> {
     let (a, b) = (tensors.input(index, op, conv.a)?, tensors.input(index, op, conv.b)?);
     let builder = Builder::new(tensors, index, step, op)?;
     let wide = product_is_wide(&builder, op, a, b, conv.compute)?;
-    let forward = matches!(step.op, StepOp::ConvFwd(_));
-    for tensor in [a, b] {
-        if !forward && !tensor.elem(op)?.float() {
-            return Err(tensor.refuse(op, "float, half, bfloat16 or double"));
-        }
-    }
     let gemm = match &step.op {
         StepOp::ConvDgrad(_) => {
             let shape = Shape::check(op, conv, builder.out, b, a)?;
@@ -241,8 +236,13 @@ fn convolution(
         }
         _ => {
             let shape = Shape::check(op, conv, a, b, builder.out)?;
-            if wide { shape.forward::<f64>(&builder, machine) } else { shape.forward::<f32>(&builder, machine) }
+            let slab = |slab| match wide {
+                true => shape.forward::<f64>(slab, &builder, machine).map(Prepared::Gemm64),
+                false => shape.forward::<f32>(slab, &builder, machine).map(Prepared::Gemm32),
+            };
+            let slabs = if wide { shape.slabs::<f64>() } else { shape.slabs::<f32>() };
+            return slabs.iter().map(slab).collect();
         }
     }?;
-    Ok(if wide { Prepared::Gemm64(gemm) } else { Prepared::Gemm32(gemm) })
+    Ok(vec![if wide { Prepared::Gemm64(gemm) } else { Prepared::Gemm32(gemm) }])
 }

@@ -24,8 +24,8 @@ pub(crate) fn wide_product(op: &'static str, a: &Tensor, b: &Tensor, out: (Elem,
         }
     }
     let (result, tensor) = out;
-    if !(result.float() || bytes && result == Elem::I32) {
-        return Err(tensor.refuse(op, "float, half, bfloat16 or double; or int32 for a product of 8-bit integers"));
+    if !(result.float() || bytes && (result == Elem::I32 || result.byte())) {
+        return Err(tensor.refuse(op, "float, half, bfloat16 or double; or int32, int8 or uint8 for a product of 8-bit integers"));
     }
     let wide = wide_compute(op, compute)?;
     Ok(wide || bytes || left.wide() || right.wide())

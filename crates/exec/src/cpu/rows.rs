@@ -148,7 +148,7 @@ impl RowProgram {
     /// A program whose value starts in a tile (with `first` the type it is rounded to when operations follow) or in its
     /// first operation.
     pub(crate) fn new(loops: &Loops, ops: Vec<RowOp>, first: Option<Elem>, out: View, from_tile: bool) -> Self {
-        let ints = if from_tile && ops.is_empty() { IntMode::Wrap } else { IntMode::Saturate };
+        let ints = if from_tile && ops.is_empty() { out.elem.sum_mode() } else { IntMode::Saturate };
         let wide = ops.iter().any(|op| op.wide || op.round.wide()) || first.is_some_and(Elem::wide);
         let mut program = Self {
             batch: loops.batch.iter().map(|d| d.size).collect(),
@@ -304,7 +304,7 @@ impl RowProgram {
                 if let Some(row) = row {
                     value.iter_mut().zip(row).for_each(|(v, r)| *v = V::of(r.f64()));
                     if let Some(elem) = self.first {
-                        V::round_row(elem, value, IntMode::Wrap);
+                        V::round_row(elem, value, elem.sum_mode());
                     }
                 }
                 for (step, op) in self.ops.iter().enumerate() {

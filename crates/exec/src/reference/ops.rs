@@ -7,6 +7,8 @@
 
 use hipplan_serialize::PointwiseMode;
 use hipplan_serialize::ops::Pointwise;
+use std::ops::Range;
+use std::sync::Mutex;
 
 /// A value, and how far the value of a correct implementation may be from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -74,9 +76,11 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Calls `f` with the positions in `x`, `w` and `y` of every product of the definition
-    /// `y[n, k, o] = sum over c, r of x[n, g C + c, o stride + r dilation - pad] w[k, c, r]`, `g` the group of filter `k`.
-    fn each_product(&self, x: &[usize], w: &[usize], y: &[usize], mut f: impl FnMut(usize, usize, usize)) {
+    /// Calls `f` with every product of the definition
+    /// `y[n, k, o] = sum over c, r of x[n, g C + c, o stride + r dilation - pad] w[k, c, r]`, `g` the group of filter `k`, for the
+    /// images `n` and the filters `k` in the ranges: a row of outputs at a time, whose products with one tap are at
+    /// `x[x_at + i step]`, `w[w_at]` and `y[y_at + i]` for `i` below the length of the row.
+    fn each_row(&self, [x, w, y]: [&[usize]; 3], images: Range<usize>, these_filters: Range<usize>, mut f: impl FnMut(Row)) {
         // Three spatial dimensions: those that are missing have one element, one tap, stride 1 and no padding.
         let spatial = x.len() - 2;
         let pad_to_3 = |list: &[usize], neutral| {
@@ -95,27 +99,33 @@ impl Convolution {
             (o * stride[axis] + r * dilation[axis]).checked_sub(pad[axis]).filter(|&i| i < size)
         };
         let tap = |r: usize, size: usize| if self.flip { size - 1 - r } else { r };
-        let (batch, x_channels, filters, channels) = (x[0], x[1], w[0], w[1]);
+        // The outputs of a row whose tap `r` is inside the image are neighbours.
+        let inside = |r: usize| {
+            let first = pad[2].saturating_sub(r * dilation[2]).div_ceil(stride[2]);
+            let end = (xw + pad[2]).saturating_sub(r * dilation[2]).div_ceil(stride[2]).min(yw);
+            first..end.max(first)
+        };
+        let (x_channels, filters, channels) = (x[1], w[0], w[1]);
         let filters_per_group = filters / (x_channels / channels);
-        for n in 0..batch {
-            for k in 0..filters {
+        for n in images {
+            for k in these_filters.clone() {
                 let group = k / filters_per_group;
-                for od in 0..yd {
-                    for oh in 0..yh {
-                        for ow in 0..yw {
-                            let y_at = (((n * filters + k) * yd + od) * yh + oh) * yw + ow;
-                            for c in 0..channels {
-                                for rd in 0..wd {
+                for c in 0..channels {
+                    for rd in 0..wd {
+                        for rh in 0..wh {
+                            for rw in 0..ww {
+                                let (td, th, tw) = (tap(rd, wd), tap(rh, wh), tap(rw, ww));
+                                let w_at = (((k * channels + c) * wd + td) * wh + th) * ww + tw;
+                                for od in 0..yd {
                                     let Some(id) = input(0, od, rd, xd) else { continue };
-                                    for rh in 0..wh {
+                                    for oh in 0..yh {
                                         let Some(ih) = input(1, oh, rh, xh) else { continue };
-                                        for rw in 0..ww {
-                                            let Some(iw) = input(2, ow, rw, xw) else { continue };
-                                            let x_at = (((n * x_channels + group * channels + c) * xd + id) * xh + ih) * xw + iw;
-                                            let (td, th, tw) = (tap(rd, wd), tap(rh, wh), tap(rw, ww));
-                                            let w_at = (((k * channels + c) * wd + td) * wh + th) * ww + tw;
-                                            f(x_at, w_at, y_at);
-                                        }
+                                        let x_row = (((n * x_channels + group * channels + c) * xd + id) * xh + ih) * xw;
+                                        let y_row = (((n * filters + k) * yd + od) * yh + oh) * yw;
+                                        let ow = inside(rw);
+                                        let Some(iw) = input(2, ow.start, rw, xw) else { continue };
+                                        let (x_at, y_at) = (x_row + iw, y_row + ow.start);
+                                        f(Row { x_at, step: stride[2], w_at, y_at, length: ow.len() });
                                     }
                                 }
                             }
@@ -129,23 +139,85 @@ impl Convolution {
     /// The convolution: `y` of dims `y_dims`.
     pub fn forward(&self, x: &Array<Num>, w: &Array<Num>, y_dims: &[usize]) -> Array<Sum> {
         let mut y = zeros(y_dims);
-        self.each_product(&x.dims, &w.dims, y_dims, |x_at, w_at, y_at| y.data[y_at].add_product(x.data[x_at], w.data[w_at]));
+        // One image is shared out by its filters.
+        let (batch, filters) = (y_dims[0], y_dims[1]);
+        let by_image = batch > 1;
+        in_parts(&mut y.data, if by_image { batch } else { filters }, |part, first, sums| {
+            let (images, filters) = if by_image { (part, 0..filters) } else { (0..batch, part) };
+            self.each_row([&x.dims, &w.dims, y_dims], images, filters, |Row { x_at, step, w_at, y_at, length }| {
+                let sums = &mut sums[y_at - first..][..length];
+                sums.iter_mut().zip(x.data[x_at..].iter().step_by(step)).for_each(|(sum, &x)| sum.add_product(x, w.data[w_at]));
+            });
+        });
         y
     }
 
     /// Gradient with respect to the image: each product of the definition, solved for `x`.
     pub fn backward_data(&self, dy: &Array<Num>, w: &Array<Num>, dx_dims: &[usize]) -> Array<Sum> {
         let mut dx = zeros(dx_dims);
-        self.each_product(dx_dims, &w.dims, &dy.dims, |x_at, w_at, y_at| dx.data[x_at].add_product(dy.data[y_at], w.data[w_at]));
+        in_parts(&mut dx.data, dx_dims[0], |images, first, sums| {
+            self.each_row([dx_dims, &w.dims, &dy.dims], images, 0..w.dims[0], |Row { x_at, step, w_at, y_at, length }| {
+                let sums = sums[x_at - first..].iter_mut().step_by(step);
+                sums.zip(&dy.data[y_at..][..length]).for_each(|(sum, &dy)| sum.add_product(dy, w.data[w_at]));
+            });
+        });
         dx
     }
 
     /// Gradient with respect to the filter: each product of the definition, solved for `w`.
     pub fn backward_filter(&self, x: &Array<Num>, dy: &Array<Num>, dw_dims: &[usize]) -> Array<Sum> {
         let mut dw = zeros(dw_dims);
-        self.each_product(&x.dims, dw_dims, &dy.dims, |x_at, w_at, y_at| dw.data[w_at].add_product(x.data[x_at], dy.data[y_at]));
+        in_parts(&mut dw.data, dw_dims[0], |filters, first, sums| {
+            self.each_row([&x.dims, dw_dims, &dy.dims], 0..x.dims[0], filters, |Row { x_at, step, w_at, y_at, length }| {
+                let sum = &mut sums[w_at - first];
+                let x = x.data[x_at..].iter().step_by(step);
+                x.zip(&dy.data[y_at..][..length]).for_each(|(&x, &dy)| sum.add_product(x, dy));
+            });
+        });
         dw
     }
+}
+
+/// Products of one tap with neighbouring outputs.
+struct Row {
+    x_at: usize,
+    step: usize,
+    w_at: usize,
+    y_at: usize,
+    length: usize,
+}
+
+/// Work of less than this many sums is not shared out.
+const FEW_SUMS: usize = 4096;
+
+/// Shares an array out among threads by its outermost dimension. `work` is given a range of that dimension, the position of its first
+/// element, and its elements. Each element is summed by one thread, so that the sums do not depend on their number.
+fn in_parts(sums: &mut [Sum], outer: usize, work: impl Fn(Range<usize>, usize, &mut [Sum]) + Sync) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    if threads == 1 || outer < 2 || sums.len() < FEW_SUMS {
+        return work(0..outer, 0, sums);
+    }
+    let each = sums.len() / outer;
+    // Several parts for each thread, as they may be of unequal work.
+    let size = outer.div_ceil(threads * 4);
+    let parts: Vec<(usize, &mut [Sum])> = sums.chunks_mut(size * each).enumerate().collect();
+    let parts = Mutex::new(parts);
+    let take = || parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+    let work_off = || {
+        while let Some((i, part)) = take() {
+            let from = i * size;
+            work(from..from + part.len() / each, from * each, part);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            // A system that gives no more threads leaves the work to those that there are.
+            if std::thread::Builder::new().spawn_scoped(scope, work_off).is_err() {
+                break;
+            }
+        }
+        work_off();
+    });
 }
 
 fn zeros(dims: &[usize]) -> Array<Sum> {

@@ -1,5 +1,6 @@
 //! Records in noisy text: where in a line a driver command begins and ends, how it got there, and its words.
 
+use super::flags;
 use crate::conv_problem::ConvDirection;
 
 /// Where a record comes from.
@@ -88,8 +89,14 @@ pub(super) fn may_hold_record(line: &[u8]) -> bool {
     if find(line, PROGRAM).is_some() || find(line, EXECUTION).is_some() {
         return true;
     }
+    begins_with_convolution(line)
+}
+
+/// Whether a line is the operation of a convolution and a flag.
+fn begins_with_convolution(line: &[u8]) -> bool {
     let mut words = words(line);
-    words.next().is_some_and(|w| w.starts_with(b"conv")) && words.next().is_some_and(|w| w.starts_with(b"-"))
+    let is_convolution = |word: &[u8]| word.starts_with(b"conv") && flags::base_argument(word).is_some();
+    words.next().is_some_and(is_convolution) && words.next().is_some_and(|w| w.starts_with(b"-"))
 }
 
 /// The words of a text, without quotes, commas and brackets.
@@ -212,9 +219,7 @@ fn path_start(line: &[u8], from: usize, at: usize) -> usize {
 /// A line of operation and flags alone.
 fn bare(line: &[u8]) -> Option<Start<'_>> {
     let at = line.iter().position(|&b| !is_separator(b))?;
-    let mut words = words(line);
-    let is_bare = words.next().is_some_and(|w| w.starts_with(b"conv")) && words.next().is_some_and(|w| w.starts_with(b"-"));
-    is_bare.then(|| {
+    begins_with_convolution(line).then(|| {
         let quote = at.checked_sub(1).and_then(|i| line.get(i)).copied().filter(|b| is_quote(*b));
         Start { at, args: at, form: RecordForm::Bare, quote, prefix: b"" }
     })

@@ -95,11 +95,11 @@ pub(super) fn read(record: &Record<'_>, limits: &Limits) -> Result<Reading, Skip
     if record.commented {
         return Err(SkipReason::Commented);
     }
-    let mut values = Values::read(rest)?;
-    let is_timed = values.get(|f| f.long == "time").is_some();
     // What MIOpen logs ends with -t 1: a record that stops earlier, with another behind it, was printed over.
-    let glued = record.followed && !record.args.last().is_some_and(|b| b.is_ascii_whitespace());
-    if record.followed && !is_timed && (glued || record.form.is_log()) {
+    let glued = !record.args.last().is_some_and(|b| b.is_ascii_whitespace());
+    let may_be_cut = record.followed && (glued || record.form.is_log());
+    let mut values = Values::read(rest).map_err(|error| if may_be_cut { SkipReason::CutOff } else { error })?;
+    if may_be_cut && values.get(|f| f.long == "time").is_none() {
         return Err(SkipReason::CutOff);
     }
     let mut reading =

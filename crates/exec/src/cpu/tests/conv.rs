@@ -146,8 +146,11 @@ proptest! {
     fn bytes_sum_exactly(problem in problems(), seed in any::<u64>()) {
         let mut rng = Rng(seed);
         let bytes = [DataType::Int8, DataType::UInt8];
-        let dtypes = [rng.pick(&bytes), rng.pick(&bytes), rng.pick(&[DataType::Int32, DataType::Float])];
-        problem.check(Kind::Forward, dtypes, &mut rng);
+        for kind in [Kind::Forward, Kind::Data, Kind::Weight] {
+            let out = rng.pick(&[DataType::Int32, DataType::Float, DataType::Int8, DataType::UInt8]);
+            let dtypes = [rng.pick(&bytes), rng.pick(&bytes), out];
+            problem.check(kind, dtypes, &mut rng);
+        }
     }
 }
 
@@ -174,7 +177,29 @@ fn shapes_that_cross_every_block_are_exact() {
             p.check(kind, [DataType::Float; 3], &mut rng);
         }
     }
-    problem(2, 1, 8, 9, 9, 3, 1, 1).check(Kind::Forward, [DataType::Int8, DataType::Int8, DataType::Int32], &mut rng);
+    for kind in [Kind::Forward, Kind::Data, Kind::Weight] {
+        for out in [DataType::Int32, DataType::Int8] {
+            problem(2, 1, 8, 9, 9, 3, 1, 1).check(kind, [DataType::Int8, DataType::Int8, out], &mut rng);
+        }
+    }
+}
+
+#[test]
+fn an_image_that_is_too_large_comes_in_slabs() {
+    let mut rng = Rng(11);
+    // Slabs along the longest dimension: each of them, with windows that cross the cut, stride, dilation, padding and single taps.
+    for space in [
+        vec![[3, 2, 1, 1, 1, 1], [70, 5, 2, 1, 3, 2], [4, 3, 1, 0, 2, 1]],
+        vec![[70, 3, 1, 1, 1, 1], [5, 1, 0, 0, 1, 1]],
+        vec![[5, 3, 1, 1, 1, 1], [90, 4, 2, 2, 3, 2]],
+        vec![[40, 1, 0, 0, 1, 1], [40, 1, 3, 0, 2, 1]],
+        vec![[300, 7, 9, 9, 1, 3]],
+    ] {
+        let p = Problem { n: 2, groups: 2, cg: 3, kg: 5, space, flip: rng.below(2) == 1 };
+        p.check(Kind::Forward, [DataType::Float; 3], &mut rng);
+        p.check(Kind::Forward, [DataType::Int8, DataType::Int8, DataType::Int8], &mut rng);
+        p.check(Kind::Forward, [DataType::Half, DataType::Float, DataType::BFloat16], &mut rng);
+    }
 }
 
 #[test]
@@ -190,16 +215,21 @@ fn positions_that_no_product_reaches_are_zero() {
 }
 
 #[test]
-fn integer_sums_wrap() {
-    // 255 * 255 * 40000 is beyond 2^31.
-    let mut case = Case::default();
-    let x = case.add(Mem::packed(DataType::UInt8, &[1, 40000, 1]).with(|_| 255.0));
-    let w = case.add(Mem::packed(DataType::UInt8, &[1, 40000, 1]).with(|_| 255.0));
-    let y = case.add(Mem::packed(DataType::Int32, &[1, 1, 1]));
-    let p = Problem { n: 1, groups: 1, cg: 40000, kg: 1, space: vec![[1, 1, 0, 0, 1, 1]], flip: false };
-    case.step(StepOp::ConvFwd(p.conv(x, w)), y);
-    let sum = 255i64 * 255 * 40000;
-    assert_eq!(case.run()[y as usize].get(&[0, 0, 0]), f64::from(sum as i32));
+fn integer_sums_out_of_range_wrap_to_int32_and_saturate_to_bytes() {
+    for (dtype, bounds) in [(DataType::Int32, None), (DataType::Int8, Some([-128, 127])), (DataType::UInt8, Some([0, 255]))] {
+        // 255 * 255 * 40000 is beyond 2^31.
+        for (factor, value) in [(DataType::UInt8, 255), (DataType::Int8, -127)] {
+            let sum = 255 * value * 40000;
+            let wanted = bounds.map_or(i64::from(sum as i32), |[low, high]| sum.clamp(low, high));
+            let mut case = Case::default();
+            let x = case.add(Mem::packed(DataType::UInt8, &[1, 40000, 1]).with(|_| 255.0));
+            let w = case.add(Mem::packed(factor, &[1, 40000, 1]).with(|_| value as f64));
+            let y = case.add(Mem::packed(dtype, &[1, 1, 1]));
+            let p = Problem { n: 1, groups: 1, cg: 40000, kg: 1, space: vec![[1, 1, 0, 0, 1, 1]], flip: false };
+            case.step(StepOp::ConvFwd(p.conv(x, w)), y);
+            assert_eq!(case.run()[y as usize].get(&[0, 0, 0]), wanted as f64, "{dtype} from {factor}");
+        }
+    }
 }
 
 #[test]

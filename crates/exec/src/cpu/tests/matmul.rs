@@ -58,6 +58,7 @@ proptest! {
         let dtypes = [rng.pick(&FLOATS), rng.pick(&FLOATS), rng.pick(&FLOATS)];
         check([m, n, k], dtypes, &mut rng);
         check([m, n, k], [DataType::Int8, DataType::UInt8, DataType::Int32], &mut rng);
+        check([m, n, k], [DataType::Int8, DataType::Int8, DataType::Int8], &mut rng);
     }
 }
 
