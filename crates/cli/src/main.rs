@@ -2,6 +2,7 @@
 
 mod commands;
 mod draw;
+mod files;
 mod inputs;
 mod keys;
 mod location;

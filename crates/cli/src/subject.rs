@@ -2,7 +2,10 @@
 
 use crate::{Global, inputs, keys, location};
 use anyhow::Context;
-use hipplan::{AlignedBytes, Device, GraphBuf, GraphForm, ImportError, Limits, PlanView, canon, plan};
+use hipplan::form::{self, Form};
+use hipplan::hipdnn::envelope::EnvelopeError;
+use hipplan::hipdnn::{Container, PlanEnvelope};
+use hipplan::{AlignedBytes, Device, GraphBuf, GraphForm, ImportError, Limits, PlanView, aligned, canon, plan};
 use std::io::Read;
 use std::path::Path;
 
@@ -11,6 +14,8 @@ use std::path::Path;
 pub(crate) enum Subject {
     Graph(Graph),
     Plan(AlignedBytes),
+    /// hipDNN's envelope around a plugin's bytes, without its graph.
+    Envelope(Envelope),
 }
 
 #[derive(Debug)]
@@ -18,6 +23,28 @@ pub(crate) struct Graph {
     pub(crate) graph: GraphBuf,
     pub(crate) form: GraphForm,
     pub(crate) warnings: Vec<String>,
+    /// The plan beside it in hipDNN's container.
+    pub(crate) plan: Option<Envelope>,
+}
+
+/// The bytes of a hipDNN plan envelope that has been checked.
+#[derive(Debug)]
+pub(crate) struct Envelope(AlignedBytes);
+
+impl Envelope {
+    fn new(bytes: &[u8]) -> Result<Self, EnvelopeError> {
+        let envelope = Self(aligned::aligned_copy(bytes));
+        envelope.view()?;
+        Ok(envelope)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn view(&self) -> Result<PlanEnvelope<'_>, EnvelopeError> {
+        PlanEnvelope::read(&self.0, &Limits::DEFAULT)
+    }
 }
 
 /// Reads what `text` names. The inner error is that of something that could be read and is refused as a graph.
@@ -38,13 +65,30 @@ pub(crate) fn read(global: &Global, text: &str) -> anyhow::Result<Result<Subject
         PlanView::open(&bytes).with_context(|| text.to_owned())?.verify().with_context(|| text.to_owned())?;
         return Ok(Ok(Subject::Plan(bytes)));
     }
+    let mut beside = None;
+    match form::detect(&bytes) {
+        Form::Envelope => return Ok(Ok(Subject::Envelope(Envelope::new(&bytes).with_context(|| text.to_owned())?))),
+        Form::Container => {
+            let container = Container::open(&bytes, &Limits::DEFAULT).with_context(|| text.to_owned())?;
+            beside = container.plan_bytes().map(Envelope::new).transpose().with_context(|| text.to_owned())?;
+        }
+        _ => {}
+    }
     Ok(hipplan::import(&bytes, &Limits::DEFAULT)
-        .map(|imported| Subject::Graph(Graph { graph: imported.graph, form: imported.form, warnings: imported.warnings })))
+        .map(|imported| Subject::Graph(Graph { graph: imported.graph, form: imported.form, warnings: imported.warnings, plan: beside })))
 }
 
 /// [`read`], where a graph that is refused is an error.
 pub(crate) fn read_valid(global: &Global, text: &str) -> anyhow::Result<Subject> {
     read(global, text)?.with_context(|| if text == "-" { "standard input".to_owned() } else { text.to_owned() })
+}
+
+/// Why an envelope is not enough.
+pub(crate) fn no_graph() -> anyhow::Error {
+    anyhow::anyhow!(
+        "this is a hipDNN plan envelope, which holds no graph; name the graph that it was made for (`hipplan convert GRAPH --plan ENVELOPE` \
+         puts both into one container)"
+    )
 }
 
 /// The graph that a plan carries: canonical, its uids are ordinals.

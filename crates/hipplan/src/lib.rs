@@ -55,7 +55,8 @@ pub use hipplan_serialize::{
     DiagonalAlignment, Digest, Feature, Features, FieldRole, GraphBuf, GraphBuilder, GraphError, GraphKey, Knob, Limits,
     MoeGroupedMatmulMode, NodeIx, NormFwdPhase, Op, OpKind, PaddingMode, PlanIdentity, PlanKey, PlanRef, PointwiseMode, Policy,
     ReductionMode, ResampleMode, RootHash, Scalar, ScalarType, SelectionKey, Target, TensorAttribute, TensorAttributes, TensorHandle,
-    TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id, explain, floors, graph, ops,
+    TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id, explain, floors, form, graph, hipdnn,
+    json, ops,
 };
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
 pub use runtime::{RestoreError, Runtime};

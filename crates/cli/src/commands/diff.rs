@@ -116,6 +116,7 @@ fn graph_of(subject: Subject) -> anyhow::Result<GraphBuf> {
     match subject {
         Subject::Graph(graph) => Ok(graph.graph),
         Subject::Plan(bytes) => subject::graph_of_plan(&PlanView::open(&bytes)?),
+        Subject::Envelope(_) => Err(subject::no_graph()),
     }
 }
 

@@ -1,12 +1,12 @@
 //! `hipplan import`
 
 use crate::inputs::Source;
-use crate::{Exit, Global, inputs, logs, output, progress::Bar};
+use crate::{Exit, Global, files, inputs, logs, output, progress::Bar};
 use anyhow::{Context, bail};
 use hipplan::Limits;
 use serde_json::json;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Read graphs in any form and write native graph artifacts
 ///
@@ -76,7 +76,7 @@ impl Import {
                             _ => path.clone(),
                         });
                         if let Some(path) = &written {
-                            write_atomically(path, &graph.to_artifact())?;
+                            files::write(path, &graph.to_artifact())?;
                         }
                         rows.push(json!({
                             "source": input.source,
@@ -125,30 +125,13 @@ impl Import {
                     target.display()
                 );
             }
-            if let (Ok(a), Some(Ok(b))) = (target.canonicalize(), source.path().map(Path::canonicalize))
-                && a == b
-            {
+            if source.path().is_some_and(|path| files::are_same(&target, path)) {
                 bail!("{} would be written over itself; name another output", source.name());
             }
             targets.push(Some(target));
         }
         Ok(targets)
     }
-}
-
-/// Never leaves a half-written file under the name.
-fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    use std::io::Write;
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Some(name) = path.file_name() else { bail!("{}: not a file name", path.display()) };
-    let temporary = folder.join(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    let write = || -> std::io::Result<()> {
-        let mut file = std::fs::File::create_new(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, path)
-    };
-    write().inspect_err(|_| drop(std::fs::remove_file(&temporary))).with_context(|| path.display().to_string())
 }
 
 fn print(rows: &[serde_json::Value]) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 mod check;
 mod compile;
 mod completions;
+mod convert;
 mod diff;
 mod explain;
 mod import;
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     /// Show a graph, a plan file, or a plan of the store: as a table or as a picture
     #[command(visible_alias = "inspect")]
     Show(show::Show),
+    /// Convert a graph into another form
+    Convert(convert::Convert),
     /// List what differs between two graphs or two plans, and whether it changes the key
     Diff(diff::Diff),
     /// Tell why a graph has its key and its engine API floor, or why it is refused
@@ -50,6 +53,7 @@ impl Command {
             Self::Run(command) => command.run(global),
             Self::Check(command) => command.run(global),
             Self::Show(command) => command.run(global),
+            Self::Convert(command) => command.run(global),
             Self::Diff(command) => command.run(global),
             Self::Explain(command) => command.run(global),
             Self::Verify(command) => command.run(global),

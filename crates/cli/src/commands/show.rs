@@ -2,10 +2,12 @@
 
 use crate::draw::{self, Caption};
 use crate::subject::{self, Subject};
-use crate::{Exit, Global, output};
-use anyhow::{Context, bail, ensure};
+use crate::{Exit, Global, files, output};
+use anyhow::{bail, ensure};
+use hipplan::hipdnn::envelope::EngineConfig;
+use hipplan::hipdnn::{PlanEnvelope, container};
 use hipplan::plan::BindingRole;
-use hipplan::{FieldRole, GraphBuf, PlanView, TensorView, VerifiedGraph};
+use hipplan::{FieldRole, GraphBuf, Limits, PlanView, TensorView, VerifiedGraph};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -48,12 +50,14 @@ impl Show {
                     let plan = PlanView::open(bytes)?;
                     self.picture(&subject::graph_of_plan(&plan)?, Some(&plan))
                 }
+                Subject::Envelope(_) => return Err(subject::no_graph().context(self.what)),
             };
             return self.deliver(global, &text);
         }
         match subject {
-            Subject::Graph(graph) => show_graph(global, &graph.graph, graph.form.name(), &graph.warnings),
+            Subject::Graph(graph) => show_graph(global, &graph),
             Subject::Plan(bytes) => show_plan(global, &PlanView::open(&bytes)?),
+            Subject::Envelope(envelope) => show_envelope(global, &envelope.view()?),
         }
     }
 
@@ -84,24 +88,10 @@ impl Show {
             std::io::stdout().lock().write_all(text.as_bytes())?;
             return Ok(Exit::Good);
         };
-        if let (Ok(a), Ok(b)) = (path.canonicalize(), Path::new(&self.what).canonicalize())
-            && a == b
-        {
+        if files::are_same(path, Path::new(&self.what)) {
             bail!("{}: the picture would be written over the graph", path.display());
         }
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let write = || -> anyhow::Result<()> {
-            // A device or a pipe cannot be replaced, only written.
-            if path.exists() && !path.is_file() {
-                std::fs::write(path, text)?;
-                return Ok(());
-            }
-            let mut file = tempfile::Builder::new().permissions(picture_permissions()).tempfile_in(folder)?;
-            file.write_all(text.as_bytes())?;
-            file.persist(path)?;
-            Ok(())
-        };
-        write().with_context(|| path.display().to_string())?;
+        files::write(path, text.as_bytes())?;
         if !global.quiet {
             anstream::eprintln!("{}: {}", path.display(), output::bytes(text.len() as u64));
         }
@@ -109,21 +99,19 @@ impl Show {
     }
 }
 
-/// A picture is for others to read too; what the user's mask takes away is taken away.
-fn picture_permissions() -> std::fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::Permissions::from_mode(0o666)
-}
-
-fn show_graph(global: &Global, graph: &GraphBuf, form: &str, warnings: &[String]) -> anyhow::Result<Exit> {
-    let view = graph.view();
+fn show_graph(global: &Global, subject: &subject::Graph) -> anyhow::Result<Exit> {
+    let subject::Graph { graph, form, warnings, plan } = subject;
+    let (view, form) = (graph.view(), form.name());
     let key = view.canonical();
+    let plan = plan.as_ref().map(subject::Envelope::view).transpose()?;
+    let findings = plan.as_ref().map(|plan| container::compare(&view, plan)).unwrap_or_default();
     if global.json {
         let mut value = graph_json(&view);
         value["form"] = form.into();
         value["graph_key"] = key.as_ref().ok().map(|c| c.key.to_string()).into();
         value["no_key"] = key.as_ref().err().map(ToString::to_string).into();
-        value["warnings"] = warnings.into();
+        value["warnings"] = warnings.iter().cloned().chain(findings.iter().map(ToString::to_string)).collect();
+        value["plan"] = plan.as_ref().map(envelope_json).into();
         output::json(&value)?;
         return Ok(Exit::Good);
     }
@@ -136,10 +124,67 @@ fn show_graph(global: &Global, graph: &GraphBuf, form: &str, warnings: &[String]
     output::line(format_args!("engine API  {} or later", view.api_floor()))?;
     output::line("")?;
     print_graph(&view)?;
-    for warning in warnings {
-        output::line(format_args!("{}warning:{} {warning}", output::WARN, output::RESET))?;
+    if let Some(plan) = &plan {
+        output::line("")?;
+        print_envelope(plan)?;
+    }
+    for warning in warnings.iter().cloned().chain(findings.iter().map(ToString::to_string)) {
+        output::line(format_args!("{}warning:{} {}", output::WARN, output::RESET, output::name(&warning)))?;
     }
     Ok(Exit::Good)
+}
+
+fn show_envelope(global: &Global, plan: &PlanEnvelope<'_>) -> anyhow::Result<Exit> {
+    if global.json {
+        output::json(&envelope_json(plan))?;
+    } else {
+        print_envelope(plan)?;
+        output::line("graph       none: an envelope names neither graph nor target, so it has no key and no store keeps it")?;
+    }
+    Ok(Exit::Good)
+}
+
+/// The engine's configuration of an old envelope, taken apart if it can be.
+fn engine_config(plan: &PlanEnvelope<'_>) -> Option<String> {
+    if plan.engine_config.is_empty() {
+        return None;
+    }
+    let size = output::bytes(plan.engine_config.len() as u64);
+    Some(match EngineConfig::read(plan.engine_config, &Limits::DEFAULT) {
+        Ok(config) => {
+            let knobs: Vec<String> = config.knobs.iter().map(|(id, value)| format!("{} = {value}", output::name(id))).collect();
+            format!("{size}, engine id {}, knobs: {}", config.engine_id, if knobs.is_empty() { "none".into() } else { knobs.join(", ") })
+        }
+        Err(error) => format!("{size}, not readable: {error}"),
+    })
+}
+
+fn print_envelope(plan: &PlanEnvelope<'_>) -> anyhow::Result<()> {
+    let title = format!("hipDNN plan envelope, layout {:?}, version {}", plan.layout, plan.version);
+    output::line(format_args!("{}{title}{}", output::STRONG, output::RESET))?;
+    output::line(format_args!("engine id   {}", plan.engine_id))?;
+    output::line(format_args!("workspace   {}", output::bytes(plan.workspace_size)))?;
+    output::line(format_args!("payload     {}, of the engine's plugin", output::bytes(plan.payload.len() as u64)))?;
+    output::line(format_args!("shapes      {}", if plan.override_shapes { "may be replaced at execution" } else { "fixed" }))?;
+    if let Some(config) = engine_config(plan) {
+        output::line(format_args!("config      {config}"))?;
+    }
+    if plan.has_unknown_fields {
+        output::line("more        fields that this hipplan does not know")?;
+    }
+    let alignment = |i: usize| plan.alignments.and_then(|a| a.get(i)).map_or_else(|| "?".to_owned(), ToString::to_string);
+    let tensors: Vec<String> =
+        plan.tensor_uids.iter().enumerate().map(|(i, uid)| format!("uid {uid} (alignment {})", alignment(i))).collect();
+    output::line(format_args!("tensors     {}", tensors.join(", ")))
+}
+
+fn envelope_json(plan: &PlanEnvelope<'_>) -> Value {
+    json!({
+        "form": "hipDNN plan envelope", "version": plan.version, "layout": format!("{:?}", plan.layout), "engine_id": plan.engine_id,
+        "workspace_size": plan.workspace_size, "tensor_uids": plan.tensor_uids.iter().map(|uid| uid.0).collect::<Vec<_>>(),
+        "tensor_alignments": plan.alignments, "override_shapes": plan.override_shapes, "payload_bytes": plan.payload.len(),
+        "engine_config": engine_config(plan), "unknown_fields": plan.has_unknown_fields, "graph_key": null,
+    })
 }
 
 fn print_graph(view: &VerifiedGraph<'_>) -> anyhow::Result<()> {

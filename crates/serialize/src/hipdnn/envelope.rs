@@ -23,6 +23,7 @@ use crate::wire::has_unknown_fields;
 use crate::wire::root::RawTable;
 use crate::{AlignedBytes, Limits, Uid, aligned};
 use flatbuffers::{FlatBufferBuilder, VerifierOptions};
+use std::fmt;
 
 /// The newest envelope version that is read, and the one that is written.
 pub const VERSION: u32 = 2;
@@ -303,6 +304,17 @@ pub enum KnobValue<'a> {
     Float(f64),
     /// A text.
     Text(&'a str),
+}
+
+impl fmt::Display for KnobValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(tag) => write!(f, "a value of unknown kind {tag}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value}"),
+            Self::Text(value) => write!(f, "{value:?}"),
+        }
+    }
 }
 
 /// The configuration of an engine, as envelopes of layout A hold it.
