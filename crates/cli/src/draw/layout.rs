@@ -17,8 +17,6 @@ const SLOPE: f64 = 0.045;
 const MAX_LAYER_GAP: f64 = 90.0;
 const ORDER_SWEEPS: usize = 12;
 const PLACE_SWEEPS: usize = 24;
-/// A neighbour that hangs on one line pulls this much less: it can come along itself.
-const LEAF: f64 = 0.15;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Size {
@@ -85,6 +83,9 @@ pub(crate) fn longest_path(count: usize, edges: &[Edge]) -> Vec<usize> {
 struct Cell {
     width: f64,
     layer: usize,
+    /// Nothing leads to it, or it is a lane of such a box: it comes along with what it leads to, and pulls nothing that has a better
+    /// origin. A chain whose links each read something besides would slant otherwise.
+    is_side: bool,
     /// Neighbours above, each with the distance of the port from this cell's centre and from the neighbour's.
     above: Vec<Link>,
     below: Vec<Link>,
@@ -100,12 +101,21 @@ struct Link {
 
 /// Places boxes in their layers and finds ways for the edges.
 pub(crate) fn arrange(sizes: &[Size], layers: &[usize], edges: &[Edge]) -> Layout {
-    let mut cells: Vec<Cell> =
-        sizes.iter().zip(layers).map(|(s, &layer)| Cell { width: s.width, layer, above: Vec::new(), below: Vec::new() }).collect();
+    let mut cells: Vec<Cell> = sizes
+        .iter()
+        .zip(layers)
+        .map(|(s, &layer)| Cell { width: s.width, layer, is_side: false, above: Vec::new(), below: Vec::new() })
+        .collect();
     let chains = make_lanes(&mut cells, edges);
     let mut rows: Vec<Vec<usize>> = vec![Vec::new(); cells.iter().map(|c| c.layer + 1).max().unwrap_or(0)];
     for (i, cell) in cells.iter().enumerate() {
         rows[cell.layer].push(i);
+    }
+    for &cell in rows.iter().flatten() {
+        cells[cell].is_side = match cells[cell].above.first() {
+            None => true,
+            Some(link) => cell >= sizes.len() && cells[link.cell].is_side,
+        };
     }
     order(&cells, &mut rows);
     let ports = place_ports(&mut cells, &rows, sizes);
@@ -129,7 +139,7 @@ fn make_lanes(cells: &mut Vec<Cell>, edges: &[Edge]) -> Vec<Vec<usize>> {
         while trunk.len() < bottom.saturating_sub(top) {
             let layer = top + trunk.len();
             let last = *trunk.last().unwrap_or(&from);
-            cells.push(Cell { width: LANE, layer, above: Vec::new(), below: Vec::new() });
+            cells.push(Cell { width: LANE, layer, is_side: false, above: Vec::new(), below: Vec::new() });
             let lane = cells.len() - 1;
             // Lines through several layers should be straight before all others.
             link(cells, last, lane, if last == from { 2.0 } else { 8.0 });
@@ -293,9 +303,9 @@ fn wish(cells: &[Cell], centres: &[f64], cell: usize, down: bool, ahead: f64) ->
     // Only what hangs on one line stands over its port: in a row of others, the offsets of ports would add up to a slant.
     let is_leaf = above.len() + below.len() == 1;
     let pull = |links: &[Link], factor: f64| -> (f64, f64) {
-        links.iter().fold((0.0, 0.0), |(sum, weight), l| {
-            let Cell { above, below, .. } = &cells[l.cell];
-            let w = l.weight * factor * if above.len() + below.len() == 1 { LEAF } else { 1.0 };
+        let has_better = links.iter().any(|l| !cells[l.cell].is_side);
+        links.iter().filter(|l| !has_better || !cells[l.cell].is_side).fold((0.0, 0.0), |(sum, weight), l| {
+            let w = l.weight * factor;
             (sum + w * (centres[l.cell] + if is_leaf { l.there } else { 0.0 }), weight + w)
         })
     };
@@ -523,8 +533,10 @@ mod tests {
         let depth = 300;
         let mut edges: Vec<Edge> = (1..depth).map(|i| edge(i - 1, i)).collect();
         edges.extend((2..depth).map(|i| edge(0, i)));
-        let mut cells: Vec<Cell> =
-            longest_path(depth, &edges).into_iter().map(|layer| Cell { width: 1.0, layer, above: Vec::new(), below: Vec::new() }).collect();
+        let mut cells: Vec<Cell> = longest_path(depth, &edges)
+            .into_iter()
+            .map(|layer| Cell { width: 1.0, layer, is_side: false, above: Vec::new(), below: Vec::new() })
+            .collect();
         make_lanes(&mut cells, &edges);
         assert_eq!(cells.len(), depth + depth - 2, "one lane a layer");
     }
