@@ -161,14 +161,16 @@ impl<'a> Shape<'a> {
 
     /// The slabs that a forward convolution is made in: one, unless an image would take very much scratch. The cut shows in no
     /// bit, as every output is one sum of one slab.
-    pub(crate) fn slabs<T: Pack>(&self) -> Vec<Slab> {
+    pub(crate) fn slabs<T: Pack>(&self) -> Result<Vec<Slab>, CpuError> {
         let (axis, positions) = self.space.iter().map(|s| s.y).enumerate().rev().max_by_key(|&(_, y)| y).unwrap_or((0, 1));
         let plane = self.window_extents().iter().fold(1_u64, |n, e| n.saturating_mul(e.size as u64));
         let bytes = plane.saturating_mul(self.x.dims[1] as u64).saturating_mul(size_of::<T>() as u64);
         let parts = usize::try_from(bytes.div_ceil(SLAB_BYTES)).unwrap_or(usize::MAX).clamp(1, positions.clamp(1, MAX_SLABS));
         let each = positions.div_ceil(parts).max(1);
-        let slabs = (0..positions.div_ceil(each)).map(|i| Slab { axis, positions: i * each..((i + 1) * each).min(positions) });
-        slabs.collect()
+        let count = positions.div_ceil(each);
+        // Every slab has tables of its own, for the image and for the filter.
+        table_length(2 * count as u128 * self.cg as u128 * self.taps() as u128)?;
+        Ok((0..count).map(|i| Slab { axis, positions: i * each..((i + 1) * each).min(positions) }).collect())
     }
 
     /// Prepares one slab of the forward convolution; `machine` is what it will run on.

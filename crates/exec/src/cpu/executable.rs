@@ -240,7 +240,7 @@ fn convolution(
                 true => shape.forward::<f64>(slab, &builder, machine).map(Prepared::Gemm64),
                 false => shape.forward::<f32>(slab, &builder, machine).map(Prepared::Gemm32),
             };
-            let slabs = if wide { shape.slabs::<f64>() } else { shape.slabs::<f32>() };
+            let slabs = if wide { shape.slabs::<f64>() } else { shape.slabs::<f32>() }?;
             return slabs.iter().map(slab).collect();
         }
     }?;

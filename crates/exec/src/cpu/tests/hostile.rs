@@ -84,10 +84,16 @@ fn convolutions_that_cannot_be_are_refused() {
     assert!(matches!(refused(&x, &w, &y, &|c| c.stride = vec![0, 1]), CpuError::Attribute { what: "stride", found: 0, .. }));
     assert!(matches!(refused(&x, &w, &y, &|c| c.pre_padding = vec![-1, 0]), CpuError::Attribute { .. }));
     assert!(matches!(refused(&x, &w, &y, &|c| c.dilation = vec![i64::MAX, 1]), CpuError::Attribute { .. }));
-    // Padding that would ask for endless scratch.
-    let huge = 1i64 << 30;
-    let grown = [1, 6, 4 + huge, 4];
-    assert!(matches!(refused(&x, &w, &grown, &|c| c.pre_padding = vec![huge, 0]), CpuError::ScratchTooLarge { .. }));
+    // Padding that would ask for endless scratch: cut into slabs along one dimension, but not along two.
+    let huge = 1i64 << 22;
+    assert!(run(&x, &w, &[1, 6, 4 + huge, 4], &|c| c.pre_padding = vec![huge, 0]).is_ok());
+    let (wide_x, wide_w, grown) = ([1, 1024, 6, 6], [1, 1024, 3, 3], [1, 1, 4 + (1 << 19), 4 + (1 << 19)]);
+    let padded = refused(&wide_x, &wide_w, &grown, &|c| c.pre_padding = vec![1 << 19; 2]);
+    assert!(matches!(padded, CpuError::ScratchTooLarge { .. }), "{padded:?}");
+    // Filters whose tables, one for each slab, would be endless.
+    let (deep, many) = (1i64 << 15, 1i64 << 12);
+    let (x, w, y) = ([1, deep, many, 1], [1, deep, 1, 1], [1, 1, many + 1, 1]);
+    assert!(matches!(refused(&x, &w, &y, &|c| c.pre_padding = vec![1, 0]), CpuError::ScratchTooLarge { .. }));
     assert!(matches!(refused(&[1, 2], &[1, 2], &[1, 2], &|_| {}), CpuError::Rank { .. }));
 }
 
