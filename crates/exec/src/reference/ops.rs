@@ -123,6 +123,9 @@ impl Convolution {
                                         let x_row = (((n * x_channels + group * channels + c) * xd + id) * xh + ih) * xw;
                                         let y_row = (((n * filters + k) * yd + od) * yh + oh) * yw;
                                         let ow = inside(rw);
+                                        if ow.is_empty() {
+                                            continue;
+                                        }
                                         let Some(iw) = input(2, ow.start, rw, xw) else { continue };
                                         let (x_at, y_at) = (x_row + iw, y_row + ow.start);
                                         f(Row { x_at, step: stride[2], w_at, y_at, length: ow.len() });
