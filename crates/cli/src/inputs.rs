@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail, ensure};
 use hipplan::driver::{DriverLog, LogReader};
-use hipplan::{AlignedBytes, ImportedGraph, Limits, import, plan};
+use hipplan::{AlignedBytes, ImportedGraph, Limits, form, import, plan};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -163,7 +163,7 @@ fn from(mut source: impl Read, limits: &Limits) -> Result<Found, String> {
     let io = |e: std::io::Error| e.to_string();
     let mut piece = vec![0; PIECE];
     let mut got = read_up_to(&mut source, &mut piece).map_err(io)?;
-    if got > 0 && import::may_be_log(&piece[..got]) {
+    if got > 0 && form::may_be_log(&piece[..got]) {
         let mut reader = LogReader::new(limits);
         reader.push(&piece[..got]);
         // Enough to say what is wrong with a text that is neither.

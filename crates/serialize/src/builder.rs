@@ -61,8 +61,10 @@ impl TensorAttributes {
     /// A tensor of this type and these dims, packed in row-major order.
     pub fn packed(dtype: DataType, dims: &[i64]) -> Self {
         let mut strides = vec![1_i64; dims.len()];
-        for i in (1..dims.len()).rev() {
-            strides[i - 1] = strides[i].saturating_mul(dims[i].max(1));
+        let mut inner = 1_i64;
+        for (stride, &dim) in strides.iter_mut().zip(dims).rev() {
+            *stride = inner;
+            inner = inner.saturating_mul(dim.max(1));
         }
         let mut tensor = Self::new();
         tensor.set_data_type(dtype).set_dims(dims).set_strides(&strides);

@@ -2,15 +2,7 @@
 //!
 //! The importer of driver lines and whoever sits behind MIOpen's API both go through [`ConvProblem::to_graph`], so that a logged
 //! problem and the same problem met at run time have one key.
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unreachable,
-    clippy::as_conversions
-)]
+#![deny(clippy::as_conversions)]
 
 use crate::ops::{ConvolutionBwd, ConvolutionFwd, ConvolutionWrw};
 use crate::{ConvMode, DataType, GraphBuf, GraphBuilder, GraphError, Limits, TensorAttributes, Uid};

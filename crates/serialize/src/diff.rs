@@ -6,9 +6,10 @@
 //! correspond one to one with equal contents, then both canonical encodings are written by the same steps; and equal encodings
 //! make the alignment below the identity.)
 
-use crate::canon::{self, stride_of_unit_dims};
+use crate::canon::{self, UsedTensors, canonical_strides};
 use crate::error::{NodeLabel, TensorLabel};
 use crate::graph::{NodeIx, Stamp, TensorIx, TensorView, VerifiedGraph};
+use crate::hex::Hex;
 use crate::ops::{FieldRole, FieldSpec, FieldValue, OpKind, Uid};
 use crate::plan::{ArchivedPlanMetaV1, PlanError, PlanView};
 use crate::wire::tensor_value::TensorValue;
@@ -101,8 +102,8 @@ pub fn graphs(a: &VerifiedGraph<'_>, b: &VerifiedGraph<'_>) -> Vec<Difference> {
         b,
         a_to_b: vec![None; a.tensors().len()],
         b_to_a: vec![None; b.tensors().len()],
-        used_a: canon::used_tensors(a),
-        used_b: canon::used_tensors(b),
+        used_a: UsedTensors::of(a),
+        used_b: UsedTensors::of(b),
         out: Vec::new(),
     };
     diff.match_tensors(&nodes);
@@ -138,51 +139,66 @@ const MAX_CELLS: usize = 1 << 20;
 
 /// Pairs of nodes of one kind, ascending on both sides: equal ends first, then as many equals between them as can be.
 fn align(a: &[Shape<'_>], b: &[Shape<'_>]) -> Vec<(usize, usize)> {
-    let shorter = a.len().min(b.len());
     let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let tail = a.iter().rev().zip(b.iter().rev()).take(shorter - head).take_while(|(a, b)| a == b).count();
-    let (mid_a, mid_b) = (&a[head..a.len() - tail], &b[head..b.len() - tail]);
+    let (rest_a, rest_b) = (a.get(head..).unwrap_or_default(), b.get(head..).unwrap_or_default());
+    let tail = rest_a.iter().rev().zip(rest_b.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (end_a, end_b) = (a.len().saturating_sub(tail), b.len().saturating_sub(tail));
+    let (mid_a, mid_b) = (a.get(head..end_a).unwrap_or_default(), b.get(head..end_b).unwrap_or_default());
     let mut pairs: Vec<(usize, usize)> = (0..head).map(|i| (i, i)).collect();
     let same_kinds = mid_a.len() == mid_b.len() && mid_a.iter().zip(mid_b).all(|(a, b)| a.kind == b.kind);
     if same_kinds || mid_a.len().saturating_mul(mid_b.len()) > MAX_CELLS {
-        let by_position = mid_a.iter().zip(mid_b).enumerate().filter(|(_, (a, b))| a.kind == b.kind);
-        pairs.extend(by_position.map(|(i, _)| (head + i, head + i)));
+        let by_position = (head..end_a).zip(mid_a.iter().zip(mid_b)).filter(|(_, (a, b))| a.kind == b.kind);
+        pairs.extend(by_position.map(|(i, _)| (i, i)));
     } else {
-        pairs.extend(align_middle(mid_a, mid_b).into_iter().map(|(i, j)| (head + i, head + j)));
+        // They come as numbers of nodes from there to the end.
+        let from_ends = align_middle(mid_a, mid_b).into_iter();
+        pairs.extend(from_ends.map(|(i, j)| (end_a.saturating_sub(i), end_b.saturating_sub(j))));
     }
-    pairs.extend((0..tail).rev().map(|i| (a.len() - 1 - i, b.len() - 1 - i)));
+    pairs.extend((end_a..a.len()).zip(end_b..b.len()));
     pairs
 }
 
-/// The best alignment by a table of all pairs of suffixes: 2 for a pair of one kind, 1 more when it is equal.
+/// The best alignment by a table of all pairs of suffixes: 2 for a pair of one kind, 1 more when it is equal. Pairs are given by the
+/// lengths of the suffixes that they begin.
 fn align_middle(a: &[Shape<'_>], b: &[Shape<'_>]) -> Vec<(usize, usize)> {
-    let width = b.len() + 1;
-    let mut best = vec![0_u32; (a.len() + 1) * width];
-    let worth = |i: usize, j: usize| match a[i].kind == b[j].kind {
+    let worth = |a: &Shape<'_>, b: &Shape<'_>| match a.kind == b.kind {
         false => None,
-        true => Some(if a[i] == b[j] { 3 } else { 2 }),
+        true => Some(if a == b { 3_u32 } else { 2 }),
     };
-    for i in (0..a.len()).rev() {
-        for j in (0..b.len()).rev() {
-            let skip = best[(i + 1) * width + j].max(best[i * width + j + 1]);
-            let pair = worth(i, j).map_or(0, |w| w + best[(i + 1) * width + j + 1]);
-            best[i * width + j] = skip.max(pair);
+    // A row for each length of a suffix of `a`, with a cell for each length of one of `b`.
+    let mut best = vec![vec![0_u32; b.len().saturating_add(1)]];
+    for x in a.iter().rev() {
+        let mut row = Vec::with_capacity(b.len().saturating_add(1));
+        let mut here = 0;
+        row.push(here);
+        let last = best.last().map_or(&[][..], |row| row);
+        for (y, (&without_both, &without_x)) in b.iter().rev().zip(last.iter().zip(last.iter().skip(1))) {
+            let pair = worth(x, y).map_or(0, |w| w.saturating_add(without_both));
+            here = here.max(without_x).max(pair);
+            row.push(here);
         }
+        best.push(row);
     }
-    let (mut i, mut j) = (0, 0);
+    let cell = |a: &[Shape<'_>], b: &[Shape<'_>]| best.get(a.len()).and_then(|row| row.get(b.len())).copied().unwrap_or(0);
+    let (mut a, mut b) = (a, b);
     let mut pairs = Vec::new();
-    while i < a.len() && j < b.len() {
-        let here = best[i * width + j];
-        if worth(i, j).is_some_and(|w| here == w + best[(i + 1) * width + j + 1]) {
-            pairs.push((i, j));
-            (i, j) = (i + 1, j + 1);
-        } else if here == best[(i + 1) * width + j] {
-            i += 1;
+    while let ([x, next_a @ ..], [y, next_b @ ..]) = (a, b) {
+        let here = cell(a, b);
+        if worth(x, y).is_some_and(|w| here == w.saturating_add(cell(next_a, next_b))) {
+            pairs.push((a.len(), b.len()));
+            (a, b) = (next_a, next_b);
+        } else if here == cell(next_a, b) {
+            a = next_a;
         } else {
-            j += 1;
+            b = next_b;
         }
     }
     pairs
+}
+
+/// The partner of a tensor.
+fn partner(partners: &[Option<TensorIx>], ix: TensorIx) -> Option<TensorIx> {
+    partners.get(ix.index()).copied().flatten()
 }
 
 struct GraphDiff<'g, 'a, 'b> {
@@ -191,8 +207,8 @@ struct GraphDiff<'g, 'a, 'b> {
     /// Partner of each tensor: one to one.
     a_to_b: Vec<Option<TensorIx>>,
     b_to_a: Vec<Option<TensorIx>>,
-    used_a: Vec<bool>,
-    used_b: Vec<bool>,
+    used_a: UsedTensors,
+    used_b: UsedTensors,
     out: Vec<Difference>,
 }
 
@@ -204,15 +220,14 @@ impl GraphDiff<'_, '_, '_> {
     fn are_partners(&self, a: Option<TensorIx>, b: Option<TensorIx>) -> bool {
         match (a, b) {
             (None, None) => true,
-            (Some(a), Some(b)) => self.a_to_b[a.index()] == Some(b),
+            (Some(a), Some(b)) => partner(&self.a_to_b, a) == Some(b),
             _ => false,
         }
     }
 
     fn pair(&mut self, a: TensorIx, b: TensorIx) {
-        if self.a_to_b[a.index()].is_none() && self.b_to_a[b.index()].is_none() {
-            self.a_to_b[a.index()] = Some(b);
-            self.b_to_a[b.index()] = Some(a);
+        if let (Some(of_a @ None), Some(of_b @ None)) = (self.a_to_b.get_mut(a.index()), self.b_to_a.get_mut(b.index())) {
+            (*of_a, *of_b) = (Some(b), Some(a));
             if let (Some(a), Some(b)) = (self.a.tensor(a).ragged_offset, self.b.tensor(b).ragged_offset) {
                 self.pair(a, b);
             }
@@ -222,7 +237,8 @@ impl GraphDiff<'_, '_, '_> {
     fn match_tensors(&mut self, nodes: &[(usize, usize)]) {
         let (nodes_a, nodes_b): (Vec<_>, Vec<_>) = (self.a.nodes().collect(), self.b.nodes().collect());
         for &(i, j) in nodes {
-            let (a, b) = (self.a.operands(nodes_a[i]), self.b.operands(nodes_b[j]));
+            let (Some(&a), Some(&b)) = (nodes_a.get(i), nodes_b.get(j)) else { continue };
+            let (a, b) = (self.a.operands(a), self.b.operands(b));
             // Both ascend by slot; a slot may hold several, which are paired in order.
             let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
             while let (Some(&&x), Some(&&y)) = (a.peek(), b.peek()) {
@@ -239,7 +255,7 @@ impl GraphDiff<'_, '_, '_> {
         }
         // Tensors that no node names have nothing but their uid to go by, and do not count.
         for (ix, t) in self.a.tensor_ixs().zip(self.a.tensors()) {
-            if let Some(other) = self.b.find(t.uid).filter(|other| !self.used_a[ix.index()] && !self.used_b[other.index()]) {
+            if let Some(other) = self.b.find(t.uid).filter(|other| !self.used_a.contains(ix) && !self.used_b.contains(*other)) {
                 self.pair(ix, other);
             }
         }
@@ -265,7 +281,8 @@ impl GraphDiff<'_, '_, '_> {
         field("is_override_shape_enabled", flag(a), flag(b), true);
         let name = |graph: &VerifiedGraph<'_>| Some(format!("{:?}", graph.name()));
         field("name", name(a), name(b), false);
-        field("id", a.id().map(hex), b.id().map(hex), false);
+        let id = |graph: &VerifiedGraph<'_>| graph.id().map(|id| Hex(&id).to_string());
+        field("id", id(a), id(b), false);
         let engine = |graph: &VerifiedGraph<'_>| graph.preferred_engine_id().map(|id| id.to_string());
         field("preferred_engine_id", engine(a), engine(b), false);
         let types = ["compute_data_type", "intermediate_data_type", "io_data_type"];
@@ -276,11 +293,12 @@ impl GraphDiff<'_, '_, '_> {
         field("stamp", stamp_text(a.stamp()), stamp_text(b.stamp()), false);
         // Where partners stand, in the order of the first list; it is shown from where the second list first goes back.
         let places: Vec<(usize, usize)> = self.a_to_b.iter().enumerate().filter_map(|(i, ix)| Some((i, (*ix)?.index()))).collect();
-        if let Some(at) = places.windows(2).position(|pair| pair[0].1 > pair[1].1) {
+        if let Some(at) = places.iter().zip(places.iter().skip(1)).position(|(first, next)| first.1 > next.1) {
             const SHOWN: usize = 6;
             let text = |place: fn(&(usize, usize)) -> usize| {
-                let shown: Vec<String> = places[at..].iter().take(SHOWN).map(|p| place(p).to_string()).collect();
-                Some(format!("{}{}", shown.join(", "), if places.len() - at > SHOWN { ", ..." } else { "" }))
+                let mut from = places.iter().skip(at);
+                let shown: Vec<String> = from.by_ref().take(SHOWN).map(|p| place(p).to_string()).collect();
+                Some(format!("{}{}", shown.join(", "), if from.next().is_some() { ", ..." } else { "" }))
             };
             let (a, b) = (text(|p| p.0), text(|p| p.1));
             self.push(Place::Graph, "order of the tensor list", a, b, false);
@@ -289,19 +307,19 @@ impl GraphDiff<'_, '_, '_> {
 
     fn tensors(&mut self) {
         for ix in self.a.tensor_ixs() {
-            match self.a_to_b[ix.index()] {
+            match partner(&self.a_to_b, ix) {
                 Some(other) => self.tensor(ix, other),
                 None => {
                     let place = Place::Tensor(Some(self.a.tensor_label(ix)), None);
-                    let used = self.used_a[ix.index()];
+                    let used = self.used_a.contains(ix);
                     let text = tensor_text(self.a.tensor(ix), used);
                     self.push(place, "tensor", Some(text), None, used);
                 }
             }
         }
-        for ix in self.b.tensor_ixs().filter(|ix| self.b_to_a[ix.index()].is_none()).collect::<Vec<_>>() {
+        for ix in self.b.tensor_ixs().filter(|ix| partner(&self.b_to_a, *ix).is_none()).collect::<Vec<_>>() {
             let place = Place::Tensor(None, Some(self.b.tensor_label(ix)));
-            let used = self.used_b[ix.index()];
+            let used = self.used_b.contains(ix);
             let text = tensor_text(self.b.tensor(ix), used);
             self.push(place, "tensor", None, Some(text), used);
         }
@@ -311,7 +329,7 @@ impl GraphDiff<'_, '_, '_> {
         let (a, b) = (self.a.tensor(ix), self.b.tensor(other));
         let (label_a, label_b) = (self.a.tensor_label(ix), self.b.tensor_label(other));
         // Partners are both used or both unused.
-        let used = self.used_a[ix.index()];
+        let used = self.used_a.contains(ix);
         // Every field by name: whoever adds one decides here whether it changes the key, as in the encoding.
         let TensorView {
             uid,
@@ -340,7 +358,12 @@ impl GraphDiff<'_, '_, '_> {
         }
         if *strides != b.strides {
             // The stride of a dim of size 1 addresses nothing.
-            found.push(("strides", list(strides), list(b.strides), !canonical_strides(a).eq(canonical_strides(b))));
+            found.push((
+                "strides",
+                list(strides),
+                list(b.strides),
+                !canonical_strides(dims, strides).eq(canonical_strides(b.dims, b.strides)),
+            ));
         }
         if *is_virtual != b.is_virtual {
             found.push(("virtual", text(is_virtual), text(&b.is_virtual), true));
@@ -377,18 +400,18 @@ impl GraphDiff<'_, '_, '_> {
         let (mut i, mut j) = (0, 0);
         let ends = [(nodes_a.len(), nodes_b.len())];
         for &(end_a, end_b) in pairs.iter().chain(&ends) {
-            for &node in &nodes_a[i..end_a] {
+            for &node in nodes_a.get(i..end_a).unwrap_or_default() {
                 let text = Some(self.a.kind(node).name().to_owned());
                 self.push(Place::Node(Some(self.a.node_label(node)), None), "operation", text, None, true);
             }
-            for &node in &nodes_b[j..end_b] {
+            for &node in nodes_b.get(j..end_b).unwrap_or_default() {
                 let text = Some(self.b.kind(node).name().to_owned());
                 self.push(Place::Node(None, Some(self.b.node_label(node))), "operation", None, text, true);
             }
             if let (Some(&a), Some(&b)) = (nodes_a.get(end_a), nodes_b.get(end_b)) {
                 self.node(a, b);
             }
-            (i, j) = (end_a + 1, end_b + 1);
+            (i, j) = (end_a.saturating_add(1), end_b.saturating_add(1));
         }
     }
 
@@ -447,12 +470,6 @@ impl Shown {
     }
 }
 
-/// Strides as the canonical encoding has them.
-fn canonical_strides<'t>(t: &'t TensorView<'_>) -> impl Iterator<Item = i64> + 't {
-    let outermost = stride_of_unit_dims(t.dims, t.strides);
-    t.dims.iter().zip(t.strides).map(move |(&dim, &stride)| if dim == 1 { outermost } else { stride })
-}
-
 fn tensor_text(t: &TensorView<'_>, used: bool) -> String {
     let dims: Vec<String> = t.dims.iter().map(ToString::to_string).collect();
     format!("{} {}{}", t.dtype, dims.join("x"), if used { "" } else { ", not used by any node" })
@@ -480,10 +497,6 @@ pub(crate) fn stamp_text(stamp: Stamp) -> Option<String> {
         Stamp::Reader(n) => Some(format!("min_reader_version {n}")),
         Stamp::Api(v) => Some(format!("min_required_engine_api_version {v}")),
     }
-}
-
-pub(crate) fn hex(bytes: [u8; 16]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Everything that differs between two plans: what their keys are made of, what else their metadata says, their payloads, then their

@@ -1,10 +1,11 @@
 //! Why a graph has the key and the API floor that it has, or none: for a person.
 
-use crate::canon::{stride_of_unit_dims, used_tensors};
-use crate::diff::{hex, stamp_text};
+use crate::canon::{UsedTensors, canonical_strides};
+use crate::diff::stamp_text;
 use crate::error::RuleError;
 use crate::floors::{self, Cause};
 use crate::graph::{Stamp, TensorIx, UnknownFields, VerifiedGraph};
+use crate::hex::Hex;
 use crate::import::ImportError;
 use crate::json::JsonError;
 use crate::plan::BindingKind;
@@ -140,7 +141,7 @@ fn left_out(graph: &VerifiedGraph<'_>) -> Vec<LeftOut> {
     let uids = graph.tensors().iter().map(|t| t.uid.to_string()).collect();
     add("tensor uids and list order", some_of(uids), "tensors are numbered by the order in which nodes name them");
     if let Some(id) = graph.id() {
-        add("graph id", hex(id), "it is random");
+        add("graph id", Hex(&id).to_string(), "it is random");
     }
     if let Some(id) = graph.preferred_engine_id() {
         add("preferred engine", id.to_string(), "it is policy, not meaning");
@@ -157,16 +158,14 @@ fn left_out(graph: &VerifiedGraph<'_>) -> Vec<LeftOut> {
     if !stated.is_empty() {
         add("graph-level types", some_of(stated), "they are resolved into tensors and nodes");
     }
-    let used = used_tensors(graph);
-    let unused = graph.tensor_ixs().filter(|ix| !used[ix.index()]);
+    let used = UsedTensors::of(graph);
+    let unused = graph.tensor_ixs().filter(|ix| !used.contains(*ix));
     let unused: Vec<String> = unused.map(|ix| graph.tensor_label(ix).to_string()).collect();
     if !unused.is_empty() {
         add("unused tensors", some_of(unused), "no node names them");
     }
-    let odd = graph.tensor_ixs().zip(graph.tensors()).filter(|(ix, t)| {
-        let outermost = stride_of_unit_dims(t.dims, t.strides);
-        used[ix.index()] && t.dims.iter().zip(t.strides).any(|(&dim, &stride)| dim == 1 && stride != outermost)
-    });
+    let odd = graph.tensor_ixs().zip(graph.tensors());
+    let odd = odd.filter(|(ix, t)| used.contains(*ix) && !canonical_strides(t.dims, t.strides).eq(t.strides.iter().copied()));
     let odd: Vec<String> = odd.map(|(ix, _)| graph.tensor_label(ix).to_string()).collect();
     if !odd.is_empty() {
         add("strides of dims of size 1", some_of(odd), "they address nothing");

@@ -1,13 +1,5 @@
 //! What some bytes are, told from the bytes alone and without reading them whole.
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unreachable,
-    clippy::as_conversions
-)]
+#![deny(clippy::as_conversions)]
 
 use crate::wire::root::{RawTable, u32_at};
 use crate::{artifact, hipdnn, plan};
@@ -68,7 +60,7 @@ pub fn detect(bytes: &[u8]) -> Form {
         Form::Plan
     } else if hipdnn::container::is_container(bytes) {
         Form::Container
-    } else if is_text(bytes) {
+    } else if is_text(without_mark(bytes)) {
         Form::Text
     } else {
         match RawTable::root(bytes).map(|root| (is_graph(&root), is_envelope(bytes, &root))) {
@@ -80,9 +72,33 @@ pub fn detect(bytes: &[u8]) -> Form {
     }
 }
 
-/// UTF-8 without control characters at the start, behind the mark that some editors put there. The last character may be cut.
-fn is_text(bytes: &[u8]) -> bool {
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+/// Whether bytes are text with MIOpenDriver lines in it, which may be any number of graphs. The beginning of a text is enough to
+/// tell that it is none: JSON begins with a brace, a binary form holds a zero early. Logs hold all sorts of things: they need not be
+/// [`Form::Text`].
+pub fn may_be_log(beginning: &[u8]) -> bool {
+    let beginning = beginning.get(..4096).unwrap_or(beginning);
+    matches!(detect(beginning), Form::Text | Form::Unknown) && !beginning.contains(&0) && !is_json(without_mark(beginning))
+}
+
+/// Text behind the mark that some editors put before it.
+pub(crate) fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
+}
+
+/// Text in 16-bit units, by its mark.
+pub(crate) fn is_utf16(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
+}
+
+fn is_json(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    // A Python list of words is no JSON: its strings have single quotes, or its first word is a path.
+    text.first() == Some(&b'{')
+        || text.first() == Some(&b'[') && text.get(1..).is_some_and(|t| matches!(t.trim_ascii_start().first(), Some(b'{' | b'[' | b']')))
+}
+
+/// UTF-8 without control characters at the start. The last character may be cut.
+fn is_text(text: &[u8]) -> bool {
     let Some((text, _)) = text.split_at_checked(text.len().min(256)) else { return false };
     // Logs may be coloured.
     let is_plain = |b: &u8| !b.is_ascii_control() || b.is_ascii_whitespace() || *b == 0x1b;

@@ -5,7 +5,7 @@ use crate::driver::{self, DriverLog, LoggedProblem, SkipReason};
 use crate::form::{self, Form};
 use crate::hipdnn::container::{Container, ContainerError};
 use crate::json::JsonError;
-use crate::{GraphBuf, GraphError, Limits, artifact, json, plan};
+use crate::{GraphBuf, GraphError, Limits, json};
 
 /// The forms that a graph comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,20 +104,6 @@ pub enum Imported {
     Log(DriverLog),
 }
 
-/// Whether bytes are text with MIOpenDriver lines in it, which may be any number of graphs. The beginning of a text is enough to
-/// tell that it is none: JSON begins with a brace, a binary form holds a zero early.
-pub fn may_be_log(beginning: &[u8]) -> bool {
-    let beginning = beginning.get(..4096).unwrap_or(beginning);
-    !beginning.contains(&0) && !artifact::is_artifact(beginning) && !plan::is_plan(beginning) && !is_json(beginning)
-}
-
-fn is_json(text: &[u8]) -> bool {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
-    // A Python list of words is no JSON: its strings have single quotes, or its first word is a path.
-    text.first() == Some(&b'{')
-        || text.first() == Some(&b'[') && text.get(1..).is_some_and(|t| matches!(t.trim_ascii_start().first(), Some(b'{' | b'[' | b']')))
-}
-
 /// The one problem of a log as a graph.
 ///
 /// # Errors
@@ -176,11 +162,11 @@ pub fn import_any(bytes: &[u8], limits: &Limits) -> Result<Imported, ImportError
         }
         _ => {}
     }
-    if matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) {
+    if form::is_utf16(bytes) {
         return Err(ImportError::Utf16);
     }
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    if may_be_log(bytes) && driver::mentions_driver(text) {
+    let text = form::without_mark(bytes);
+    if form::may_be_log(bytes) && driver::mentions_driver(text) {
         let log = driver::read_log(text, limits);
         return if log.problems.is_empty() { Err(no_problem(&log)) } else { Ok(Imported::Log(log)) };
     }
@@ -189,7 +175,7 @@ pub fn import_any(bytes: &[u8], limits: &Limits) -> Result<Imported, ImportError
         let json::Imported { graph, warnings } = json::import(text, limits)?;
         return one(graph, GraphForm::Json, warnings);
     }
-    let form = if artifact::is_artifact(bytes) { GraphForm::Artifact } else { GraphForm::HipdnnBuffer };
+    let form = if seen == Form::Artifact { GraphForm::Artifact } else { GraphForm::HipdnnBuffer };
     one(GraphBuf::new(bytes, limits)?, form, Vec::new())
 }
 

@@ -12,6 +12,7 @@
 //! | payload bytes           | no       | no      | no           | yes            |
 //! | time, host, user, path  | no       | no      | no           | no             |
 
+use crate::hex::{self, Hex};
 use std::fmt;
 use std::str::FromStr;
 
@@ -56,10 +57,7 @@ macro_rules! key_type {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                for byte in self.0 {
-                    write!(f, "{byte:02x}")?;
-                }
-                Ok(())
+                Hex(&self.0).fmt(f)
             }
         }
 
@@ -73,16 +71,7 @@ macro_rules! key_type {
             type Err = ParseKeyError;
 
             fn from_str(text: &str) -> Result<Self, ParseKeyError> {
-                let fail = || ParseKeyError { kind: $kind, text: text.to_owned() };
-                if text.len() != 64 || !text.is_ascii() {
-                    return Err(fail());
-                }
-                let mut bytes = [0; 32];
-                for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-                    let digit = |c: u8| (c as char).to_digit(16).ok_or_else(fail);
-                    *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
-                }
-                Ok(Self(bytes))
+                hex::decode(text.bytes()).map(Self).ok_or_else(|| ParseKeyError { kind: $kind, text: text.to_owned() })
             }
         }
     };
@@ -236,15 +225,14 @@ impl KeyRecord {
 
 /// hipDNN's engine id: FNV-1a, 64 bits, over the name, read as signed; 0 for the empty name.
 pub const fn engine_id(name: &str) -> i64 {
-    let bytes = name.as_bytes();
+    let mut bytes = name.as_bytes();
     if bytes.is_empty() {
         return 0;
     }
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut i = 0;
-    while i < bytes.len() {
-        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);
-        i += 1;
+    while let [byte, rest @ ..] = bytes {
+        hash = (hash ^ *byte as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        bytes = rest;
     }
     hash as i64
 }

@@ -7,9 +7,22 @@
 //! * [`canon`]: the canonical encoding, whose hash is a [`GraphKey`].
 //! * [`diff`], [`explain`]: what differs and what changes a key, and why a graph has none; for a person.
 //! * [`plan`]: the plan file and the provider payload in it.
-//! * [`hipdnn`]: hipDNN's own plan envelope and its container of graph and plan; [`form`]: what some bytes are.
+//! * [`hipdnn`]: hipDNN's own plan envelope and its container of graph and plan.
+//! * [`form`]: what some bytes are; [`import`]: the graph in them, whatever their form.
 //!
 //! The formats are written down in `docs/format.md`.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        reason = "a crate of readers: no input may make it panic"
+    )
+)]
 #[cfg(not(target_endian = "little"))]
 compile_error!("hipplan's formats are little-endian and read in place: big-endian hosts are not supported");
 
@@ -28,6 +41,7 @@ pub mod floors;
 pub mod form;
 pub mod graph;
 mod handle;
+mod hex;
 pub mod hipdnn;
 pub mod import;
 pub mod json;

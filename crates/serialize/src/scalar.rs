@@ -88,31 +88,30 @@ impl TensorValue {
     ///
     /// A value of the element's own type keeps its bits. Others are converted: integers saturate, floats round to nearest even.
     pub fn to_element(self, dtype: DataType) -> Option<[u8; 8]> {
-        let mut out = [0; 8];
-        let mut put = |bytes: &[u8]| {
-            out[..bytes.len()].copy_from_slice(bytes);
-            Some(())
-        };
+        fn put<const N: usize>(bytes: [u8; N]) -> Option<[u8; 8]> {
+            let mut out = [0; 8];
+            *out.first_chunk_mut()? = bytes;
+            Some(out)
+        }
         match (dtype, self) {
-            (DataType::Float, Self::Float32(v) | Self::Float16(v) | Self::BFloat16(v)) => put(&v.to_le_bytes()),
-            (DataType::Float, v) => put(&(v.to_f64() as f32).to_le_bytes()),
-            (DataType::Half, v) => put(&f16::from_f64(v.to_f64()).to_le_bytes()),
-            (DataType::BFloat16, v) => put(&bf16::from_f64(v.to_f64()).to_le_bytes()),
-            (DataType::Double, v) => put(&v.to_f64().to_le_bytes()),
-            (DataType::Int32, Self::Int32(v)) => put(&v.to_le_bytes()),
-            (DataType::Int32, v) => put(&(v.to_f64().round_ties_even() as i32).to_le_bytes()),
-            (DataType::Int64, Self::Int64(v)) => put(&v.to_le_bytes()),
-            (DataType::Int64, v) => put(&(v.to_f64().round_ties_even() as i64).to_le_bytes()),
-            (DataType::Int8, v) => put(&(v.to_f64().round_ties_even() as i8).to_le_bytes()),
-            (DataType::UInt8, v) => put(&[v.to_f64().round_ties_even() as u8]),
-            (DataType::Boolean, v) => put(&[u8::from(v.to_f64() != 0.0)]),
+            (DataType::Float, Self::Float32(v) | Self::Float16(v) | Self::BFloat16(v)) => put(v.to_le_bytes()),
+            (DataType::Float, v) => put((v.to_f64() as f32).to_le_bytes()),
+            (DataType::Half, v) => put(f16::from_f64(v.to_f64()).to_le_bytes()),
+            (DataType::BFloat16, v) => put(bf16::from_f64(v.to_f64()).to_le_bytes()),
+            (DataType::Double, v) => put(v.to_f64().to_le_bytes()),
+            (DataType::Int32, Self::Int32(v)) => put(v.to_le_bytes()),
+            (DataType::Int32, v) => put((v.to_f64().round_ties_even() as i32).to_le_bytes()),
+            (DataType::Int64, Self::Int64(v)) => put(v.to_le_bytes()),
+            (DataType::Int64, v) => put((v.to_f64().round_ties_even() as i64).to_le_bytes()),
+            (DataType::Int8, v) => put((v.to_f64().round_ties_even() as i8).to_le_bytes()),
+            (DataType::UInt8, v) => put([v.to_f64().round_ties_even() as u8]),
+            (DataType::Boolean, v) => put([u8::from(v.to_f64() != 0.0)]),
             (
                 DataType::Fp8E4M3 | DataType::Fp8E5M2 | DataType::Fp8E8M0 | DataType::Fp8E4M3Fnuz | DataType::Fp8E5M2Fnuz,
                 Self::Float8(v),
-            ) => put(&[v]),
+            ) => put([v]),
             _ => None,
-        }?;
-        Some(out)
+        }
     }
 }
 

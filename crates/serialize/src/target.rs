@@ -77,9 +77,9 @@ impl FromStr for Target {
         }
         let (mut sramecc, mut xnack) = (Feature::Any, Feature::Any);
         for field in fields {
-            let (name, state) = match field.as_bytes().last() {
-                Some(b'+') => (&field[..field.len() - 1], Feature::On),
-                Some(b'-') => (&field[..field.len() - 1], Feature::Off),
+            let (name, state) = match (field.strip_suffix('+'), field.strip_suffix('-')) {
+                (Some(name), _) => (name, Feature::On),
+                (_, Some(name)) => (name, Feature::Off),
                 _ => return Err(fail(format!("feature {field:?} ends in neither + nor -"))),
             };
             let slot = match name {

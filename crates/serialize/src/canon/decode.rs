@@ -1,16 +1,4 @@
 //! Canonical encoding to graph.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unreachable,
-        reason = "a reader: no input may make it panic"
-    )
-)]
 
 use super::{MAGIC, VERSION, flag};
 use crate::builder::{GraphBuilder, TensorAttributes};

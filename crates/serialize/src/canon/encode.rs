@@ -76,9 +76,12 @@ impl Encoder<'_> {
     fn record(&mut self, body: impl FnOnce(&mut Self)) {
         let at = self.out.len();
         self.u32(0);
+        let start = self.out.len();
         body(self);
-        let len = (self.out.len() - at - 4) as u32;
-        self.out[at..at + 4].copy_from_slice(&len.to_le_bytes());
+        let len = self.out.len().saturating_sub(start) as u32;
+        if let Some(place) = self.out.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            *place = len.to_le_bytes();
+        }
     }
 
     fn tensor(&mut self, t: &TensorView<'_>, ragged: Option<u32>) {
@@ -115,29 +118,38 @@ impl Encoder<'_> {
             self.u32(ordinal);
         }
         self.out.extend_from_slice(bytemuck::cast_slice(dims));
-        let outermost = stride_of_unit_dims(dims, strides);
-        for (&dim, &stride) in dims.iter().zip(*strides) {
-            self.i64(if dim == 1 { outermost } else { stride });
+        for stride in canonical_strides(dims, strides) {
+            self.i64(stride);
         }
     }
 }
 
-/// What replaces the stride of a dimension of size 1, which addresses nothing.
-pub(crate) fn stride_of_unit_dims(dims: &[i64], strides: &[i64]) -> i64 {
+/// Strides as they are encoded: that of a dimension of size 1, which addresses nothing, is replaced by the outermost span.
+pub(crate) fn canonical_strides<'t>(dims: &'t [i64], strides: &'t [i64]) -> impl Iterator<Item = i64> + 't {
     let spans = dims.iter().zip(strides).filter(|&(&dim, _)| dim > 1).map(|(&dim, &stride)| dim.saturating_mul(stride));
-    spans.max().unwrap_or(1).max(1)
+    let outermost = spans.max().unwrap_or(1).max(1);
+    dims.iter().zip(strides).map(move |(&dim, &stride)| if dim == 1 { outermost } else { stride })
 }
 
-/// Which tensors have a place in the encoding: operands, and the offsets of ragged operands.
-pub(crate) fn used_tensors(graph: &VerifiedGraph<'_>) -> Vec<bool> {
-    let mut used = vec![false; graph.tensors().len()];
-    for operand in graph.all_operands() {
-        used[operand.tensor.index()] = true;
-        if let Some(offsets) = graph.tensor(operand.tensor).ragged_offset {
-            used[offsets.index()] = true;
+/// The tensors that have a place in the encoding: operands, and the offsets of ragged operands.
+pub(crate) struct UsedTensors(Vec<bool>);
+
+impl UsedTensors {
+    pub(crate) fn of(graph: &VerifiedGraph<'_>) -> Self {
+        let mut used = vec![false; graph.tensors().len()];
+        for operand in graph.all_operands() {
+            for ix in [Some(operand.tensor), graph.tensor(operand.tensor).ragged_offset].into_iter().flatten() {
+                if let Some(used) = used.get_mut(ix.index()) {
+                    *used = true;
+                }
+            }
         }
+        Self(used)
     }
-    used
+
+    pub(crate) fn contains(&self, ix: TensorIx) -> bool {
+        self.0.get(ix.index()).copied().unwrap_or(false)
+    }
 }
 
 /// The canonical form of a graph.
@@ -148,27 +160,31 @@ pub(crate) fn encode(graph: &VerifiedGraph<'_>) -> Result<Canonical, NoKey> {
 
     // Number tensors in the order in which operands name them.
     const NONE: u32 = u32::MAX;
+    let ordinal = |ordinal_of: &[u32], ix: TensorIx| ordinal_of.get(ix.index()).copied().unwrap_or(NONE);
     let mut ordinal_of = vec![NONE; graph.tensors().len()];
     let mut order: Vec<TensorIx> = Vec::with_capacity(graph.tensors().len());
     let mut ordinals: Vec<u32> = Vec::with_capacity(graph.all_operands().len());
     for operand in graph.all_operands() {
         let mut next = Some(operand.tensor);
-        while let Some(ix) = next.filter(|ix| ordinal_of[ix.index()] == NONE) {
-            ordinal_of[ix.index()] = order.len() as u32;
+        while let Some(ix) = next
+            && let Some(ordinal) = ordinal_of.get_mut(ix.index()).filter(|ordinal| **ordinal == NONE)
+        {
+            *ordinal = order.len() as u32;
             order.push(ix);
             next = graph.tensor(ix).ragged_offset;
         }
-        ordinals.push(ordinal_of[operand.tensor.index()]);
+        ordinals.push(ordinal(&ordinal_of, operand.tensor));
     }
 
-    let mut out = Encoder { out: Vec::with_capacity(64 + order.len() * 96 + graph.node_count() * 96), ordinals: ordinals.iter() };
+    let room = order.len().saturating_add(graph.node_count()).saturating_mul(96).saturating_add(64);
+    let mut out = Encoder { out: Vec::with_capacity(room), ordinals: ordinals.iter() };
     out.out.extend_from_slice(&MAGIC);
     out.u32(VERSION);
     out.u32(u32::from(graph.is_override_shape_enabled()));
     out.count(order.len());
     for &ix in &order {
         let tensor = graph.tensor(ix);
-        let ragged = tensor.ragged_offset.map(|ix| ordinal_of[ix.index()]);
+        let ragged = tensor.ragged_offset.map(|ix| ordinal(&ordinal_of, ix));
         out.record(|out| out.tensor(tensor, ragged));
     }
     out.count(graph.node_count());

@@ -7,7 +7,7 @@ mod encode;
 
 pub(crate) use decode::Decoder;
 pub use decode::{DecodeError, decode};
-pub(crate) use encode::{Encoder, encode, stride_of_unit_dims, used_tensors};
+pub(crate) use encode::{Encoder, UsedTensors, canonical_strides, encode};
 
 use crate::{GraphKey, Limits, Uid};
 

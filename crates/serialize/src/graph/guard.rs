@@ -5,6 +5,7 @@
 
 use crate::artifact::READER_VERSION;
 use crate::wire::generated as wire;
+use crate::wire::root::{RawTable, u32_at};
 use crate::{ApiVersion, GraphError};
 use flatbuffers::{InvalidFlatbuffer, TableVerifier, Verifiable, Verifier};
 
@@ -19,6 +20,8 @@ pub enum Stamp {
     Api(ApiVersion),
 }
 
+const SLOT: usize = 8;
+
 /// Bytes of an inline `EngineApiVersion`.
 const API_VERSION_SIZE: usize = 12;
 
@@ -27,51 +30,15 @@ const API_VERSION_SIZE: usize = 12;
 /// A buffer whose root table cannot be found has no stamp: the verifier says what is wrong with it. The verifier does not look
 /// at slot 8, so a stamp that does not lie in the buffer is refused here.
 pub(super) fn stamp(buffer: &[u8]) -> Result<Stamp, GraphError> {
-    let Some((field, room)) = find(buffer) else { return Ok(Stamp::Absent) };
-    let word = |i: usize| u32_at(buffer, field.checked_add(4 * i)?);
+    // The room up to the next field, or up to the table's end, tells the two forms apart.
+    let Some((field, room)) = RawTable::stated_root(buffer).and_then(|root| root.slot(SLOT)) else { return Ok(Stamp::Absent) };
+    let word = |at: usize| u32_at(buffer, field.checked_add(at)?);
     let stamp = if room < API_VERSION_SIZE {
         word(0).map(Stamp::Reader)
     } else {
-        (|| Some(Stamp::Api(ApiVersion::new(word(0)?, word(1)?, word(2)?))))()
+        (|| Some(Stamp::Api(ApiVersion::new(word(0)?, word(4)?, word(8)?))))()
     };
     stamp.ok_or_else(|| GraphError::Structure(format!("slot 8 of the graph table at byte {field} reaches behind the buffer's end")))
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
-    let bytes = bytes.get(at..at.checked_add(2)?)?;
-    Some(usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-}
-
-/// Where in the buffer slot 8 of the root table lies, and the room that the table gives it; nothing when the table has none.
-fn find(buffer: &[u8]) -> Option<(usize, usize)> {
-    let table = u32_at(buffer, 0)? as usize;
-    let back = u32_at(buffer, table)?.cast_signed();
-    let vtable = usize::try_from(i64::try_from(table).ok()? - i64::from(back)).ok()?;
-    let vtable_len = u16_at(buffer, vtable)?;
-    let table_len = u16_at(buffer, vtable.checked_add(2)?)?;
-
-    let slot = usize::from(wire::Graph::VT_MIN_REQUIRED_ENGINE_API_VERSION);
-    if vtable_len < slot + 2 {
-        return None;
-    }
-    let offset = match u16_at(buffer, vtable.checked_add(slot)?)? {
-        0 => return None,
-        offset => offset,
-    };
-    // The room up to the next field, or up to the table's end, tells the two forms apart.
-    let mut end = table_len;
-    for at in (4..vtable_len).step_by(2) {
-        let other = u16_at(buffer, vtable.checked_add(at)?)?;
-        if other > offset {
-            end = end.min(other);
-        }
-    }
-    Some((table.checked_add(offset)?, end.saturating_sub(offset)))
 }
 
 /// Refuses a stamp above what this reader knows.

@@ -2,7 +2,8 @@
 
 use super::verify::{GRAPH_SLOTS, NODE_SLOTS, TENSOR_SLOTS};
 use super::view::VerifiedGraph;
-use flatbuffers::{SIZE_VOFFSET, Table, VOffsetT};
+use crate::wire::unknown_slots;
+use flatbuffers::Table;
 use std::fmt;
 
 /// A table with fields that this version does not know.
@@ -24,21 +25,13 @@ impl fmt::Display for UnknownFields {
     }
 }
 
-/// Slots from `known` on that hold a field.
-fn unknown_slots(table: &Table<'_>, known: u16) -> Vec<u16> {
-    let vtable = table.vtable();
-    let first = (2 + usize::from(known)) * SIZE_VOFFSET;
-    let offsets = (first..vtable.num_bytes()).step_by(SIZE_VOFFSET).filter_map(|at| VOffsetT::try_from(at).ok());
-    offsets.filter(|&at| vtable.get(at) != 0).map(|at| at / 2 - 2).collect()
-}
-
 impl VerifiedGraph<'_> {
     /// Every table that holds fields which this version does not know: the graph, then tensors, then nodes and their operations.
     /// Empty exactly when the graph has a key.
     pub fn unknown_tables(&self) -> Vec<UnknownFields> {
         let mut found = Vec::new();
         let mut look = |table: &Table<'_>, known: u16, place: &dyn Fn() -> String| {
-            let slots = unknown_slots(table, known);
+            let slots: Vec<u16> = unknown_slots(table, known).collect();
             if !slots.is_empty() {
                 found.push(UnknownFields { place: place(), slots, known });
             }

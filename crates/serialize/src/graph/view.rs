@@ -1,12 +1,4 @@
 //! The checked view and the owner of its bytes.
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unreachable
-)]
 
 use super::{guard, verify};
 use crate::artifact::{self, Artifact};

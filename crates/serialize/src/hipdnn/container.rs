@@ -2,14 +2,6 @@
 //!
 //! The plan inside is bound to the graph beside it only by tensor uids. That is why an envelope is exported together with the
 //! graph whose uids its payload means, and never alone.
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unreachable
-)]
 
 use super::envelope::{EnvelopeError, PlanEnvelope};
 use crate::wire::root::RawTable;

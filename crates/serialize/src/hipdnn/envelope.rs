@@ -9,14 +9,6 @@
 //!
 //! A became B without a new version number. What tells them apart is slot 5: an offset to bytes in A, one byte in C and D. A C
 //! whose flag is false has the bytes of a B. (An A without a payload would look like a B, but is refused by every reader.)
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unreachable
-)]
 
 use crate::wire::generated as wire;
 use crate::wire::has_unknown_fields;

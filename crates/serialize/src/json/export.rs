@@ -1,12 +1,4 @@
 //! hipDNN JSON out: the form that hipDNN's own reader takes, of exactly what the buffer states.
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unreachable
-)]
 
 use super::place_of;
 use super::style::{self, Group, NodeStyle};

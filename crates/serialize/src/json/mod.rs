@@ -22,6 +22,7 @@ pub(crate) use node::JsonNode;
 use crate::artifact::READER_VERSION;
 use crate::builder::{GraphBuilder, TensorAttributes};
 use crate::graph::GraphBuf;
+use crate::hex;
 use crate::ops::{Op, OpKind, Uid};
 use crate::wire::tensor_value::TensorValue;
 use crate::{ApiVersion, DataType, GraphError, Limits};
@@ -356,10 +357,6 @@ fn uuid(field: &JsonField<'_, '_>) -> Result<[u8; 16], JsonError> {
     if !dashes {
         return Err(fail());
     }
-    let digits: Vec<u32> = text.chars().filter(|&c| c != '-').map(|c| c.to_digit(16)).collect::<Option<_>>().ok_or_else(fail)?;
-    let mut bytes = [0; 16];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = (pair[0] * 16 + pair[1]) as u8;
-    }
-    if digits.len() == 32 && export::is_version_4(&bytes) { Ok(bytes) } else { Err(fail()) }
+    let bytes = hex::decode(text.bytes().filter(|&b| b != b'-'));
+    bytes.filter(export::is_version_4).ok_or_else(fail)
 }

@@ -20,7 +20,7 @@ pub(crate) struct JsonNode<'j, 'a> {
 
 impl<'j, 'a> JsonNode<'j, 'a> {
     pub(super) fn new(map: &'j Map<String, Value>, kind: OpKind, place: String, arena: &'a Bump) -> Result<Self, JsonError> {
-        let mut places = Vec::with_capacity(1 + GROUPS.len());
+        let mut places = Vec::with_capacity(GROUPS.len().saturating_add(1));
         for group in GROUPS {
             if let Some(value) = present(map, group) {
                 places.push((group, object(value, &place, group)?));

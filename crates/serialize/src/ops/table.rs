@@ -138,7 +138,7 @@ macro_rules! ops {
                                 let mut each = |uid| f(OperandUse { uid, slot, role: role!($role) });
                                 Field::uids($field, &mut each);
                             }
-                            slot += 1;
+                            slot = slot.saturating_add(1);
                         )+
                         let _ = slot;
                     }

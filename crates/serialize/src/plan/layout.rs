@@ -1,16 +1,4 @@
 //! The fixed parts of a plan file: header and section rows, as bytes.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unreachable,
-        reason = "a reader: no input may make it panic"
-    )
-)]
 
 use super::{FORMAT_MAJOR, FORMAT_MINOR, KNOWN_FEATURES, PlanError};
 use crate::aligned::round_up_64;

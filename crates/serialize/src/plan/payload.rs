@@ -1,16 +1,4 @@
 //! The provider payload container (P3): what must be known before a slot of a variant pack is read.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unreachable,
-        reason = "a reader: no input may make it panic"
-    )
-)]
 
 use super::PayloadError;
 use crate::wire::tensor_value::TensorValue;

@@ -1,16 +1,4 @@
 //! Reading a plan file in place.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unreachable,
-        reason = "a reader: no input may make it panic"
-    )
-)]
 
 use super::layout::{HEADER, Header, ROW, RawRow, SectionKind, SectionRow, root_hash};
 use super::payload::PayloadHead;

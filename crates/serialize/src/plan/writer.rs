@@ -44,8 +44,10 @@ impl PlanWriter<'_> {
         file.extend_from_slice(&meta);
         pad(&mut file);
         header.file_len = offset;
-        header.root = root_hash(&header.to_bytes(), &file[HEADER..]);
-        file[..HEADER].copy_from_slice(&header.to_bytes());
+        if let Some((place, rest)) = file.split_first_chunk_mut::<HEADER>() {
+            header.root = root_hash(&header.to_bytes(), rest);
+            *place = header.to_bytes();
+        }
         for (_, bytes) in sections {
             file.extend_from_slice(bytes);
             pad(&mut file);
@@ -62,6 +64,7 @@ fn pad(file: &mut AlignedBytes) {
 fn padded_digest(bytes: &[u8]) -> ContentHash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(bytes);
-    hasher.update(&[0; ALIGN as usize][..bytes.len().next_multiple_of(ALIGN as usize) - bytes.len()]);
+    let padding = bytes.len().next_multiple_of(ALIGN as usize).saturating_sub(bytes.len());
+    hasher.update([0; ALIGN as usize].get(..padding).unwrap_or_default());
     ContentHash(*hasher.finalize().as_bytes())
 }

@@ -32,6 +32,7 @@ mod flatc_output;
 pub use elements::Elements;
 pub use flatc_output::hipdnn_flatbuffers_sdk::data_objects as generated;
 pub use unknown::has_unknown_fields;
+pub(crate) use unknown::unknown_slots;
 
 #[cfg(test)]
 mod tests {

@@ -2,15 +2,7 @@
 //!
 //! hipDNN's buffers carry no identifier, and two of its slots changed their type without a new version. What a slot holds has
 //! then to be told from the table's shape, before a verifier can be asked.
-#![deny(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unreachable,
-    clippy::as_conversions
-)]
+#![deny(clippy::as_conversions)]
 
 /// A table whose vtable lies in the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -49,9 +41,19 @@ pub(crate) fn vector_at(buffer: &[u8], at: usize, size: usize) -> Option<&[u8]> 
 }
 
 impl<'a> RawTable<'a> {
-    /// The root table.
+    /// The root table, which lies in the buffer.
     pub(crate) fn root(buffer: &'a [u8]) -> Option<Self> {
+        Self::stated_root(buffer).filter(Self::lies_in_buffer)
+    }
+
+    /// The root table, whatever it says of its own size: the FlatBuffers verifier does not look at that.
+    pub(crate) fn stated_root(buffer: &'a [u8]) -> Option<Self> {
         Self::at(buffer, follow(buffer, 0)?)
+    }
+
+    fn lies_in_buffer(&self) -> bool {
+        let end = self.at.checked_add(self.table_len);
+        self.vtable_len >= 4 && self.table_len >= 4 && end.is_some_and(|end| end <= self.buffer.len())
     }
 
     /// The table at this place.
@@ -59,14 +61,8 @@ impl<'a> RawTable<'a> {
         let back = i64::from(u32_at(buffer, at)?.cast_signed());
         let vtable = usize::try_from(i64::try_from(at).ok()?.checked_sub(back)?).ok()?;
         let (vtable_len, table_len) = (u16_at(buffer, vtable)?, u16_at(buffer, vtable.checked_add(2)?)?);
-        let fits = buffer.get(vtable..vtable.checked_add(vtable_len)?).is_some() && buffer.get(at..at.checked_add(table_len)?).is_some();
-        (fits && vtable_len >= 4 && vtable_len.is_multiple_of(2) && table_len >= 4).then_some(Self {
-            buffer,
-            at,
-            vtable,
-            vtable_len,
-            table_len,
-        })
+        let fits = buffer.get(vtable..vtable.checked_add(vtable_len)?).is_some();
+        (fits && vtable_len.is_multiple_of(2)).then_some(Self { buffer, at, vtable, vtable_len, table_len })
     }
 
     fn offset(&self, slot: usize) -> Option<usize> {
@@ -77,13 +73,14 @@ impl<'a> RawTable<'a> {
         u16_at(self.buffer, self.vtable.checked_add(entry)?).filter(|&offset| offset != 0)
     }
 
-    /// Where in the buffer the field in this slot stands, and the bytes up to the next field or the table's end.
+    /// Where in the buffer the field in this slot stands, and the bytes up to the next field or the table's end; none for a field
+    /// behind that end.
     pub(crate) fn slot(&self, slot: usize) -> Option<(usize, usize)> {
         let offset = self.offset(slot)?;
         let slots = self.vtable_len.saturating_sub(4) / 2;
         let next = (0..slots).filter_map(|other| self.offset(other)).filter(|&other| other > offset).min();
         let end = next.unwrap_or(self.table_len).min(self.table_len);
-        Some((self.at.checked_add(offset)?, end.checked_sub(offset)?))
+        Some((self.at.checked_add(offset)?, end.saturating_sub(offset)))
     }
 
     /// Whether any slot from this one on holds a field.
@@ -102,6 +99,6 @@ impl<'a> RawTable<'a> {
         let Some((at, _)) = self.slot(slot) else { return false };
         let Some(list) = self.vector(slot, 4) else { return false };
         let first = || Self::at(self.buffer, follow(self.buffer, follow(self.buffer, at)?.checked_add(4)?)?);
-        list.is_empty() || first().is_some()
+        list.is_empty() || first().is_some_and(|table| table.lies_in_buffer())
     }
 }

@@ -179,12 +179,14 @@ pub fn read(buf: &[u8], tensor: &TensorAttributes<'_>) -> Result<Option<TensorVa
     };
     let end = start.checked_add(size).ok_or(out_of_bounds)?;
     let bytes = buf.get(start..end).ok_or(out_of_bounds)?;
-    if start % size != 0 {
+    if !start.is_multiple_of(size) {
         return Err(TensorValueError::Misaligned { tag, start, align: size });
     }
 
     let mut bits = [0; 8];
-    bits[..size].copy_from_slice(bytes);
+    for (to, &from) in bits.iter_mut().zip(bytes) {
+        *to = from;
+    }
     // The tag is known and nothing stands above the size: what is left to refuse is a truth value.
     let value = TensorValue::from_tag_and_bits(tag, u64::from_le_bytes(bits));
     value.map(Some).ok_or(TensorValueError::NotABool { byte: bits[0] })

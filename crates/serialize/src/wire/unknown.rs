@@ -5,10 +5,17 @@ use flatbuffers::{SIZE_VOFFSET, Table, VOffsetT};
 /// A writer leaves out fields that equal their defaults, so such a field means that a newer writer said something that
 /// this reader would drop.
 pub fn has_unknown_fields(table: &Table<'_>, known_slots: u16) -> bool {
+    unknown_slots(table, known_slots).next().is_some()
+}
+
+/// The slots, from `known_slots` on, that hold a field.
+pub(crate) fn unknown_slots<'t>(table: &Table<'t>, known_slots: u16) -> impl Iterator<Item = u16> + use<'t> {
     // Not `num_fields` and `get_field`: they do not survive a vtable of less than four bytes, which the verifier accepts.
     let vtable = table.vtable();
-    let first = 2 * SIZE_VOFFSET + usize::from(known_slots) * SIZE_VOFFSET;
-    (first..vtable.num_bytes()).step_by(SIZE_VOFFSET).filter_map(|at| VOffsetT::try_from(at).ok()).any(|at| vtable.get(at) != 0)
+    let first = usize::from(known_slots).saturating_add(2).saturating_mul(SIZE_VOFFSET);
+    let entries = (first..vtable.num_bytes()).step_by(SIZE_VOFFSET).filter_map(|at| VOffsetT::try_from(at).ok());
+    // Entries first: behind the last of them, no slot is counted.
+    entries.zip(known_slots..).filter(move |&(at, _)| vtable.get(at) != 0).map(|(_, slot)| slot)
 }
 
 #[cfg(test)]
