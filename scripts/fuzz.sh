@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs each for a while.
 #
-#   scripts/fuzz.sh [-s SECONDS] [-w WORKERS] [-o FOLDER] [TARGET...]      all targets unless some are named
+#   scripts/fuzz.sh [-s SECONDS] [-w WORKERS] [-o FOLDER] [-m] [TARGET...]      all targets unless some are named
 #
 # Needs a nightly toolchain and a C++ compiler. Every target starts from corpus/fuzz/TARGET; what it finds is collected under FOLDER
 # [target/fuzz], which a later run goes on from. Ends with 1 if some input crashes a reader, takes longer than a second, or makes it
-# take more than 256 MiB. -s 0 only builds.
+# take more than 256 MiB. -s 0 only builds. -m then makes corpus/fuzz of what covers all the code that was reached, and no more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=60 workers=1 out=$PWD/target/fuzz
-while getopts s:w:o: option; do
+seconds=60 workers=1 out=$PWD/target/fuzz minimise=0
+while getopts s:w:o:m option; do
     case $option in
     s) seconds=$OPTARG ;;
     w) workers=$OPTARG ;;
     o) out=$OPTARG ;;
+    m) minimise=1 ;;
     *) exit 2 ;;
     esac
 done
@@ -32,14 +33,14 @@ export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllv
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
 CARGO_TARGET_DIR="$out/build" cargo +nightly build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target "$triple"
-if [ "$seconds" -eq 0 ]; then
-    exit 0
-fi
 
 # Freed memory that is kept aside would count as the readers' own.
 export ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=0
 bad=0
 for target in "${targets[@]}"; do
+    if [ "$seconds" -eq 0 ]; then
+        break
+    fi
     found=$out/corpus/$target crashes=$out/crashes/$target log=$out/logs/$target
     mkdir -p "$found" "$crashes" "$log" "corpus/fuzz/$target"
     program=$out/build/$triple/release/$target
@@ -63,4 +64,17 @@ for target in "${targets[@]}"; do
         grep -hE 'panicked|ERROR|SUMMARY' "$log"/*.log | head -n 5 >&2 || true
     fi
 done
+if [ "$minimise" -eq 1 ]; then
+    for target in "${targets[@]}"; do
+        new=$(mktemp -d "$out/minimised.XXXXXX")
+        mkdir -p "$out/corpus/$target"
+        # The smallest set that covers every edge, without how often each was passed.
+        "$out/build/$triple/release/$target" -set_cover_merge=1 -use_counters=0 "$new" "corpus/fuzz/$target" "$out/corpus/$target" \
+            >"$out/logs/$target/merge.log" 2>&1
+        rm -r "corpus/fuzz/$target"
+        mv "$new" "corpus/fuzz/$target"
+        chmod 755 "corpus/fuzz/$target"
+        echo "$target: $(find "corpus/fuzz/$target" -type f | wc -l) inputs"
+    done
+fi
 exit "$bad"

@@ -161,6 +161,11 @@ pub enum GraphError {
     /// A tensor written with stride 0 along a dimension.
     #[error("graph: {tensor} is written by {node}, and its stride {axis} is 0 for a dim of {dim}: elements would share memory")]
     OutputOverlaps { tensor: TensorLabel, node: NodeLabel, axis: usize, dim: i64 },
+    /// A tensor written to fewer places than it has elements.
+    #[error(
+        "graph: {tensor} is written by {node}, and its strides put {elements} elements into {places} places: elements would share memory"
+    )]
+    OutputTooDense { tensor: TensorLabel, node: NodeLabel, elements: u64, places: u64 },
     /// A rule of the operation is broken.
     #[error("graph: {0}")]
     Rule(Box<RuleError>),

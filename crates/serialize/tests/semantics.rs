@@ -149,6 +149,17 @@ fn writers_and_readers() {
         },
         GraphError::OutputOverlaps { axis: 0, dim: 4, .. }
     );
+    refuses!(
+        {
+            let mut v = chain(&[(1, 2)], &[]);
+            for tensor in 0..2 {
+                v["tensors"][tensor]["dims"] = json!([4, 8]);
+                v["tensors"][tensor]["strides"] = json!([4, 1]);
+            }
+            v
+        },
+        GraphError::OutputTooDense { elements: 32, places: 20, tensor, .. } if tensor.uid == 2
+    );
     assert!(
         import(&{
             let mut v = chain(&[(1, 2)], &[]);

@@ -33,6 +33,12 @@ impl Writers {
                 if let Some((axis, (dim, _))) = pairs.enumerate().find(|&(_, (dim, stride))| dim > 1 && stride == 0) {
                     return Err(GraphError::OutputOverlaps { tensor: graph.tensor_label(ix), node: graph.node_label(node), axis, dim });
                 }
+                // More elements than places: some share one. (Where there are places enough, elements may still meet; engines look closer.)
+                if tensor.ragged_offset.is_none() && tensor.elements() > tensor.span() {
+                    let (elements, places) = (tensor.elements(), tensor.span());
+                    let (tensor, node) = (graph.tensor_label(ix), graph.node_label(node));
+                    return Err(GraphError::OutputTooDense { tensor, node, elements, places });
+                }
                 if let Some(first) = writers.0.get_mut(ix.index()).and_then(|w| w.replace(node)) {
                     return Err(GraphError::WrittenTwice {
                         tensor: graph.tensor_label(ix),
