@@ -97,7 +97,7 @@ impl OpenFile {
         }
         let mut buffer = vec![0; expected.len().min(1 << 16)];
         for piece in expected.chunks(1 << 16) {
-            let found = &mut buffer[..piece.len()];
+            let found = buffer.get_mut(..piece.len()).unwrap_or_default();
             match (&self.file).read_exact(found) {
                 Ok(()) if found == piece => {}
                 Ok(()) => return Ok(false),

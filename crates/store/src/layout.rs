@@ -49,13 +49,11 @@ impl Folder {
 
     /// The file of a name.
     pub(crate) fn file(self, root: &Path, name: &[u8; 32]) -> PathBuf {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = String::with_capacity(self.path().len() + 2 + 64 + self.suffix().len());
+        let mut text = String::with_capacity(self.path().len().saturating_add(66).saturating_add(self.suffix().len()));
         text.push_str(self.path());
         text.push('/');
         for (i, byte) in name.iter().enumerate() {
-            text.push(DIGITS[usize::from(byte >> 4)].into());
-            text.push(DIGITS[usize::from(byte & 15)].into());
+            text.extend([byte >> 4, byte & 15].into_iter().filter_map(|digit| char::from_digit(digit.into(), 16)));
             if i == 0 {
                 text.push('/');
             }
@@ -67,11 +65,13 @@ impl Folder {
     /// The name of a file, from its two-digit folder and what stands in it; the inverse of [`file`](Self::file).
     pub(crate) fn parse(self, shard: u8, file_name: &str) -> Option<[u8; 32]> {
         let digits = file_name.strip_suffix(self.suffix())?;
-        if digits.len() != 62 {
+        let (pairs, []) = digits.as_bytes().as_chunks() else { return None };
+        let mut name = [shard; 32];
+        let [_, rest @ ..] = &mut name;
+        if pairs.len() != rest.len() {
             return None;
         }
-        let mut name = [shard; 32];
-        for (byte, pair) in name[1..].iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        for (byte, &pair) in rest.iter_mut().zip(pairs) {
             *byte = hex_byte(pair)?;
         }
         Some(name)
@@ -79,18 +79,15 @@ impl Folder {
 
     /// The first byte of the names in a two-digit folder.
     pub(crate) fn parse_shard(folder_name: &str) -> Option<u8> {
-        if folder_name.len() == 2 { hex_byte(folder_name.as_bytes()) } else { None }
+        hex_byte(folder_name.as_bytes().try_into().ok()?)
     }
 }
 
 /// Two lower-case hexadecimal digits: one file has one name.
-fn hex_byte(pair: &[u8]) -> Option<u8> {
-    let digit = |c: u8| match c {
-        b'0'..=b'9' => Some(c - b'0'),
-        b'a'..=b'f' => Some(c - b'a' + 10),
-        _ => None,
-    };
-    Some(digit(pair[0])? << 4 | digit(pair[1])?)
+fn hex_byte(pair: [u8; 2]) -> Option<u8> {
+    let digit = |c: u8| char::from(c).to_digit(16).filter(|_| !c.is_ascii_uppercase());
+    let [high, low] = pair.map(digit);
+    u8::try_from(high? << 4 | low?).ok()
 }
 
 #[cfg(test)]

@@ -13,6 +13,18 @@
 //!   of processes.
 //!
 //! A hash is not a signature: who may write into a store's folder decides what its readers execute.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        reason = "whatever is wrong with a file must not make its reader panic"
+    )
+)]
 
 mod entry;
 mod error;

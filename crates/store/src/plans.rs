@@ -15,6 +15,7 @@ pub struct PlanBytes(AlignedBytes);
 
 impl PlanBytes {
     /// The plan. Its sections are checked when they are asked for.
+    #[expect(clippy::expect_used, reason = "the same bytes were opened when they were read")]
     pub fn view(&self) -> PlanView<'_> {
         PlanView::open(&self.0).expect("the same bytes were opened when they were read, and nothing can change them")
     }

@@ -72,15 +72,15 @@ impl Store {
         for file in walk::files(root, Folder::Objects) {
             let size = file.and_then(|(name, path)| verify_blob(&path, &name));
             if let Some(Some(size)) = all.note(size) {
-                all.report.blobs += 1;
-                all.report.bytes += size;
+                all.report.blobs = all.report.blobs.saturating_add(1);
+                all.report.bytes = all.report.bytes.saturating_add(size);
             }
         }
         for file in walk::files(root, Folder::Plans) {
             let plan = file.and_then(|(name, path)| Ok(self.verify_plan(&path, &name)?.map(|plan| (plan, path))));
             if let Some(Some((plan, path))) = all.note(plan) {
-                all.report.plans += 1;
-                all.report.bytes += plan.size;
+                all.report.plans = all.report.plans.saturating_add(1);
+                all.report.bytes = all.report.bytes.saturating_add(plan.size);
                 if self.lacks_record(&plan.key) {
                     all.unnamed.push((plan.key, path));
                 }
@@ -117,12 +117,12 @@ impl Store {
     }
 
     fn verify_records(&self, root: &Path, folder: Folder, kind: RecordKind, all: &mut Findings) -> u64 {
-        let mut good = 0;
+        let mut good = 0_u64;
         for file in walk::files(root, folder) {
             let rows = file.and_then(|(key, path)| Ok(self.read_record(folder, kind, &key)?.map(|rows| (rows, path))));
             let Some(Some((rows, path))) = all.note(rows) else { continue };
             let checked: Vec<_> = rows.iter().map(|plan| all.note(self.verify_row(kind, plan, &path)).is_some()).collect();
-            good += u64::from(checked.into_iter().all(|good| good));
+            good = good.saturating_add(u64::from(checked.into_iter().all(|good| good)));
         }
         good
     }

@@ -136,6 +136,23 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_lies_about_its_size_hides_no_stamp() {
+        let good = root(|fbb| {
+            fbb.push_slot_always(SLOT_8, EngineApiVersion::new(9, 2, 0));
+        });
+        let table = usize::from(good[0]);
+        let vtable = table - usize::from(good[table]);
+        let stated = |size: u16| {
+            let mut bytes = good.clone();
+            bytes[vtable + 2..vtable + 4].copy_from_slice(&size.to_le_bytes());
+            bytes
+        };
+        assert_eq!(stamp(&stated(u16::MAX)), Ok(Stamp::Api(ApiVersion::new(9, 2, 0))));
+        assert_eq!(stamp(&stated(8)), Ok(Stamp::Reader(9)));
+        assert_eq!(stamp(&stated(0)), Ok(Stamp::Reader(9)));
+    }
+
+    #[test]
     fn a_stamp_above_the_reader_is_too_new() {
         assert!(check(Stamp::Reader(1)).is_ok());
         assert!(check(Stamp::Reader(2)).is_err_and(|e| e.is_too_new()));
