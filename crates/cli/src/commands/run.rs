@@ -136,7 +136,7 @@ impl Run {
             Restore::Missed(misses) => {
                 bail!(
                     "{}: no plan for graph {key} in the store {}: {}; compile it first: hipplan compile {}",
-                    self.what,
+                    output::name(&self.what),
                     output::path(store.root()),
                     describe_misses(&misses),
                     self.what
@@ -382,7 +382,7 @@ impl Facts<'_> {
             output::line(format_args!("{}{report}{}", output::BAD, output::RESET))?;
         }
         for path in self.written {
-            output::line(format_args!("wrote {}", output::name(&path)))?;
+            output::line(format_args!("wrote {}", output::name(path)))?;
         }
         Ok(())
     }
