@@ -1,26 +1,56 @@
 //! Files that commands write.
 
-use anyhow::Context;
+use crate::output;
+use anyhow::{Context, bail};
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
-/// Writes a file whole or not at all; what stood there before is replaced. A device or a pipe is written as it is.
+/// Most links that lead from one to the next; Linux's own limit.
+const MAX_LINKS: usize = 40;
+
+/// Writes a file whole or not at all; what stood there before is replaced and its mode kept. A link stays, and what it leads to is
+/// written. A device or a pipe is written as it is.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let old = std::fs::metadata(path).ok();
+    // First, because what /dev/stdout leads to may be no path.
+    if old.as_ref().is_some_and(|m| !m.is_file()) {
+        return std::fs::write(path, bytes).with_context(|| output::path(path));
+    }
+    let target = target(path).with_context(|| output::path(path))?;
+    let old_mode = old.map(|m| m.permissions().mode() & 0o777);
+    // A new file would take its place without asking for its permission.
+    if old_mode.is_some_and(|mode| mode & 0o222 == 0) {
+        bail!("{}: the file is read-only; make it writable, or name another output", output::path(path));
+    }
     let write = || -> std::io::Result<()> {
-        if path.exists() && !path.is_file() {
-            return std::fs::write(path, bytes);
-        }
-        // For others to read too; what the user's mask takes away is taken away.
-        let permissions = std::fs::Permissions::from_mode(0o666);
-        let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder)?;
+        let folder = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // A new file is for others to read too; what the user's mask takes away is taken away.
+        let first = std::fs::Permissions::from_mode(if old_mode.is_some() { 0o600 } else { 0o666 });
+        let mut file = tempfile::Builder::new().permissions(first).tempfile_in(folder)?;
         file.write_all(bytes)?;
+        if let Some(mode) = old_mode {
+            file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
+        }
         file.as_file().sync_all()?;
-        file.persist(path).map_err(|e| e.error)?;
+        file.persist(&target).map_err(|e| e.error)?;
         Ok(())
     };
-    write().with_context(|| path.display().to_string())
+    write().with_context(|| output::path(path))
+}
+
+/// Where links lead, whether or not something is there.
+fn target(path: &Path) -> anyhow::Result<PathBuf> {
+    let mut at = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        if !at.is_symlink() {
+            return Ok(at);
+        }
+        let next = std::fs::read_link(&at)?;
+        // An absolute one replaces the folder.
+        at = at.parent().unwrap_or(Path::new("")).join(next);
+    }
+    bail!("more than {MAX_LINKS} links lead from one to the next")
 }
 
 /// Whether both name one file that exists.

@@ -1,5 +1,6 @@
 //! Graphs named on the command line: files, folders, standard input, driver lines.
 
+use crate::output;
 use anyhow::{Context, bail, ensure};
 use hipplan::driver::{DriverLog, LogReader};
 use hipplan::{AlignedBytes, ImportedGraph, Limits, form, import, plan};
@@ -81,12 +82,16 @@ pub(crate) fn expand(paths: &[PathBuf], lines: &[String]) -> anyhow::Result<Vec<
             sources.push(Source::File(path.clone()));
             continue;
         }
-        let kind = std::fs::metadata(path).with_context(|| path.display().to_string())?;
+        let kind = std::fs::metadata(path).with_context(|| output::path(path))?;
         if kind.is_dir() {
             let mut files = Vec::new();
             walk(path, &mut files, 0)?;
             if files.is_empty() {
-                bail!("{}: the folder holds no file that ends in {}", path.display(), [&ENDINGS[..], &TEXT_ENDINGS].concat().join(", "));
+                bail!(
+                    "{}: the folder holds no file that ends in {}",
+                    output::path(path),
+                    [&ENDINGS[..], &TEXT_ENDINGS].concat().join(", ")
+                );
             }
             sources.extend(files.into_iter().map(Source::InFolder));
         } else {
@@ -99,11 +104,10 @@ pub(crate) fn expand(paths: &[PathBuf], lines: &[String]) -> anyhow::Result<Vec<
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> anyhow::Result<()> {
     if depth > 32 {
-        bail!("{}: folders nest deeper than 32", folder.display());
+        bail!("{}: folders nest deeper than 32", output::path(folder));
     }
-    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut entries: Vec<PathBuf> =
-        entries.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>().with_context(|| folder.display().to_string())?;
+    let entries = std::fs::read_dir(folder).with_context(|| output::path(folder))?;
+    let mut entries: Vec<PathBuf> = entries.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>().with_context(|| output::path(folder))?;
     entries.sort();
     for path in entries {
         // Links to files are followed, links to folders are not: they could lead round in circles.
@@ -216,12 +220,12 @@ pub(crate) fn read_graph(path: &Path) -> anyhow::Result<(String, ImportedGraph)>
     let limits = Limits::DEFAULT;
     let mut contents = read(&Source::File(path.to_owned()), &limits);
     if let Some(log) = &contents.log {
-        let graph = import::one_of(log, &limits).with_context(|| contents.name.clone())?;
+        let graph = import::one_of(log, &limits).with_context(|| output::name(&contents.name))?;
         return Ok((contents.name, graph));
     }
     match contents.inputs.pop().map(|input| input.graph) {
         Some(Ok(graph)) => Ok((contents.name, graph)),
-        Some(Err(reason)) => bail!("{}: {reason}", contents.name),
-        None => bail!("{}: nothing to read", contents.name),
+        Some(Err(reason)) => bail!("{}: {reason}", output::name(&contents.name)),
+        None => bail!("{}: nothing to read", output::name(&contents.name)),
     }
 }

@@ -1,5 +1,6 @@
 //! Plans named on the command line by key.
 
+use crate::output;
 use anyhow::{Context, bail};
 use hipplan::{Device, GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, describe_misses, find_by_graph_key};
 
@@ -14,7 +15,7 @@ pub(crate) fn may_be_key(text: &str) -> bool {
 /// What to say of a text that names neither a file nor a plan.
 pub(crate) fn neither(text: &str) -> String {
     if std::path::Path::new(text).exists() || text == "-" {
-        text.to_owned()
+        output::name(text)
     } else {
         format!("{text:?} is neither a file nor a key ({SHORTEST} to 64 hexadecimal digits)")
     }
@@ -35,7 +36,7 @@ pub(crate) fn find(store: &Store, text: &str, device: &Device) -> anyhow::Result
         {
             return Ok(plan);
         }
-        bail!("no plan for key {text} in the store {}: {}", store.root().display(), describe_misses(&misses));
+        bail!("no plan for key {text} in the store {}: {}", output::path(store.root()), describe_misses(&misses));
     }
     let mut found: Vec<(PlanKey, PlanBytes)> = Vec::new();
     for plan in store.iter_plans().filter_map(Result::ok) {
@@ -46,13 +47,13 @@ pub(crate) fn find(store: &Store, text: &str, device: &Device) -> anyhow::Result
         }
     }
     match found.len() {
-        0 => bail!("no graph key or plan key in the store {} starts with {text}", store.root().display()),
+        0 => bail!("no graph key or plan key in the store {} starts with {text}", output::path(store.root())),
         1 => Ok(found.swap_remove(0).1),
         n => {
             let keys: Vec<String> = found.iter().map(|(key, _)| key.short()).collect();
             bail!(
                 "{n} plans in the store {} have keys that start with {text}: {}; give more digits",
-                store.root().display(),
+                output::path(store.root()),
                 keys.join(", ")
             )
         }

@@ -1,6 +1,6 @@
 //! Where the store is.
 
-use crate::Global;
+use crate::{Global, output};
 use anyhow::{Context, bail};
 use hipplan::{Mode, Store};
 use std::path::PathBuf;
@@ -27,11 +27,11 @@ pub(crate) fn store_path(global: &Global) -> anyhow::Result<PathBuf> {
 /// Opens the store to write, and makes it if it is not there.
 pub(crate) fn writable(global: &Global) -> anyhow::Result<Store> {
     let path = store_path(global)?;
-    Store::open(&path, Mode::ReadWrite).with_context(|| format!("store {}", path.display()))
+    Store::open(&path, Mode::ReadWrite).with_context(|| format!("store {}", output::path(&path)))
 }
 
 /// Opens a store that must be there, and changes nothing in it.
 pub(crate) fn readable(global: &Global) -> anyhow::Result<Store> {
     let path = store_path(global)?;
-    Store::open(&path, Mode::ReadOnly).with_context(|| format!("store {}", path.display()))
+    Store::open(&path, Mode::ReadOnly).with_context(|| format!("store {}", output::path(&path)))
 }

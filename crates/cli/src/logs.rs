@@ -46,7 +46,12 @@ pub(crate) fn print(contents: &[Contents]) -> anyhow::Result<()> {
             let style = if skipped.reason.is_loss() { output::WARN } else { output::DIM };
             let times = if skipped.count > 1 { format!(" ({} times)", skipped.count) } else { String::new() };
             let reason = output::name(&skipped.reason.to_string());
-            output::line(format_args!("  {style}skipped line {}{times}:{} {reason}", skipped.line, output::RESET))?;
+            output::line(format_args!(
+                "  {style}skipped line {}{times}:{} {}",
+                skipped.line,
+                output::RESET,
+                output::name(&reason.to_string())
+            ))?;
             output::line(format_args!("    {}{}{}", output::DIM, output::name(&skipped.text), output::RESET))?;
         }
         let more = log.skipped.len().saturating_sub(SHOWN) as u64 + log.coverage.unlisted;

@@ -65,6 +65,8 @@ enum Exit {
     Good,
     Findings,
     Refused,
+    /// Some of what was named is not there or cannot be read; the rest was done.
+    Unread,
 }
 
 fn main() -> ExitCode {
@@ -76,9 +78,10 @@ fn main() -> ExitCode {
         Ok(Exit::Good) => ExitCode::SUCCESS,
         Ok(Exit::Findings) => ExitCode::from(1),
         Ok(Exit::Refused) => ExitCode::from(3),
+        Ok(Exit::Unread) => ExitCode::from(2),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("{}hipplan:{} {error:#}", output::BAD, output::RESET);
+            anstream::eprintln!("{}hipplan:{} {}", output::BAD, output::RESET, output::error(&error));
             ExitCode::from(2)
         }
     }

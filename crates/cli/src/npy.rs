@@ -18,8 +18,8 @@ pub(crate) fn read(path: &Path, tensor: &mut HostTensor) -> anyhow::Result<()> {
     let most = (tensor.elements() as u64).saturating_mul(8).saturating_add(1 << 16);
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
-    read.with_context(|| path.display().to_string())?;
-    let values = values(&bytes, tensor.dims()).with_context(|| path.display().to_string())?;
+    read.with_context(|| crate::output::path(path))?;
+    let values = values(&bytes, tensor.dims()).with_context(|| crate::output::path(path))?;
     tensor.fill(&values)?;
     Ok(())
 }
@@ -134,7 +134,7 @@ pub(crate) fn write(path: &Path, tensor: &HostTensor) -> anyhow::Result<()> {
         DataType::Int32 => ("<i4", bytes(&values, |v| (v as i32).to_le_bytes())),
         DataType::Int64 => ("<i8", bytes(&values, |v| (v as i64).to_le_bytes())),
         DataType::Boolean => ("|b1", bytes(&values, |v| [u8::from(v != 0.0)])),
-        other => bail!("{}: tensors of type {other} have no NumPy form", path.display()),
+        other => bail!("{}: tensors of type {other} have no NumPy form", crate::output::path(path)),
     };
     let shape: String = tensor.dims().iter().map(|d| format!("{d}, ")).collect();
     let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
@@ -149,7 +149,7 @@ pub(crate) fn write(path: &Path, tensor: &HostTensor) -> anyhow::Result<()> {
     file.resize(start - 1, b' ');
     file.push(b'\n');
     file.extend_from_slice(&data);
-    std::fs::write(path, file).with_context(|| path.display().to_string())
+    std::fs::write(path, file).with_context(|| crate::output::path(path))
 }
 
 fn bytes<const N: usize>(values: &[f64], convert: impl Fn(f64) -> [u8; N]) -> Vec<u8> {

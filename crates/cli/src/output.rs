@@ -65,7 +65,7 @@ pub(crate) fn problem(error: &hipplan::StoreError) -> anyhow::Result<()> {
         e if e.is_unreadable() => "could not be read",
         e => e.code(),
     };
-    line(format_args!("{BAD}{word}:{RESET} {error}"))
+    line(format_args!("{BAD}{word}:{RESET} {}", name(&error.to_string())))
 }
 
 /// A number of things: "1 plan", "3 plans".
@@ -95,6 +95,16 @@ pub(crate) fn name(text: &str) -> String {
     text.chars().map(|c| if is_harmless(c) { c.to_string() } else { c.escape_unicode().to_string() }).collect()
 }
 
+/// A path on one line, as [`name`].
+pub(crate) fn path(path: &std::path::Path) -> String {
+    name(&path.display().to_string())
+}
+
+/// An error with its causes: what control characters came with a name are escaped, the lines of a message are kept.
+pub(crate) fn error(error: &anyhow::Error) -> String {
+    format!("{error:#}").split('\n').map(name).collect::<Vec<_>>().join("\n")
+}
+
 /// Dims as a person reads them.
 pub(crate) fn dims(dims: &[i64]) -> String {
     dims.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
@@ -105,6 +115,12 @@ mod tests {
     #[test]
     fn names_stay_on_one_line() {
         assert_eq!(super::name("a\nb\u{202e}c\u{1b}[31m é"), "a\\u{a}b\\u{202e}c\\u{1b}[31m é");
+    }
+
+    #[test]
+    fn errors_keep_their_lines_and_nothing_else() {
+        let error = anyhow::anyhow!("first\nsecond").context("a\u{1b}[31m\rb");
+        assert_eq!(super::error(&error), "a\\u{1b}[31m\\u{d}b: first\nsecond");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A bar on a terminal, silence elsewhere.
 
-use crate::Global;
+use crate::{Global, output};
 use hipplan::{Outcome, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -20,7 +20,7 @@ impl Bar {
     }
 
     pub(crate) fn advance(&self, message: &str) {
-        self.0.set_message(message.to_owned());
+        self.0.set_message(output::name(message));
         self.0.inc(1);
     }
 }

@@ -1,8 +1,9 @@
 //! What a person names to look at: a graph in any form, a plan file, or a key in the store.
 
-use crate::{Global, inputs, keys, location};
+use crate::{Global, inputs, keys, location, output};
 use anyhow::Context;
 use hipplan::form::{self, Form};
+use hipplan::hipdnn::container::ContainerError;
 use hipplan::hipdnn::envelope::EnvelopeError;
 use hipplan::hipdnn::{Container, PlanEnvelope};
 use hipplan::{AlignedBytes, Device, GraphBuf, GraphForm, ImportError, Limits, PlanView, aligned, canon, plan};
@@ -62,33 +63,42 @@ pub(crate) fn read(global: &Global, text: &str) -> anyhow::Result<Result<Subject
         inputs::read_file(Path::new(text)).with_context(|| keys::neither(text))?
     };
     if plan::is_plan(&bytes) {
-        PlanView::open(&bytes).with_context(|| text.to_owned())?.verify().with_context(|| text.to_owned())?;
+        PlanView::open(&bytes).with_context(|| name(text))?.verify().with_context(|| name(text))?;
         return Ok(Ok(Subject::Plan(bytes)));
     }
-    let mut beside = None;
     match form::detect(&bytes) {
-        Form::Envelope => return Ok(Ok(Subject::Envelope(Envelope::new(&bytes).with_context(|| text.to_owned())?))),
+        Form::Envelope => return Ok(Ok(Subject::Envelope(Envelope::new(&bytes).with_context(|| name(text))?))),
         Form::Container => {
-            let container = Container::open(&bytes, &Limits::DEFAULT).with_context(|| text.to_owned())?;
-            beside = container.plan_bytes().map(Envelope::new).transpose().with_context(|| text.to_owned())?;
+            let container = Container::open(&bytes, &Limits::DEFAULT).with_context(|| name(text))?;
+            let plan = container.plan_bytes().map(Envelope::new).transpose().with_context(|| name(text))?;
+            // Not through the importer, which warns that it leaves the plan behind.
+            return Ok(GraphBuf::new(container.graph_bytes(), &Limits::DEFAULT)
+                .map(|graph| Subject::Graph(Graph { graph, form: GraphForm::HipdnnContainer, warnings: Vec::new(), plan }))
+                .map_err(|e| ContainerError::from(e).into()));
         }
         _ => {}
     }
     Ok(hipplan::import(&bytes, &Limits::DEFAULT)
-        .map(|imported| Subject::Graph(Graph { graph: imported.graph, form: imported.form, warnings: imported.warnings, plan: beside })))
+        .map(|imported| Subject::Graph(Graph { graph: imported.graph, form: imported.form, warnings: imported.warnings, plan: None })))
 }
 
 /// [`read`], where a graph that is refused is an error.
 pub(crate) fn read_valid(global: &Global, text: &str) -> anyhow::Result<Subject> {
-    read(global, text)?.with_context(|| if text == "-" { "standard input".to_owned() } else { text.to_owned() })
+    read(global, text)?.with_context(|| name(text))
 }
 
-/// Why an envelope is not enough.
-pub(crate) fn no_graph() -> anyhow::Error {
+/// What `text` names, for messages.
+pub(crate) fn name(text: &str) -> String {
+    if text == "-" { "standard input".to_owned() } else { output::name(text) }
+}
+
+/// Why the envelope that `text` names is not enough.
+pub(crate) fn no_graph(text: &str) -> anyhow::Error {
     anyhow::anyhow!(
         "this is a hipDNN plan envelope, which holds no graph; name the graph that it was made for (`hipplan convert GRAPH --plan ENVELOPE` \
          puts both into one container)"
     )
+    .context(name(text))
 }
 
 /// The graph that a plan carries: canonical, its uids are ordinals.

@@ -29,7 +29,7 @@ pub(crate) struct Check {
     #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
     line: Vec<String>,
     /// Execute graphs of at most so many multiply-adds, in units of 10^9
-    #[arg(long, value_name = "N", default_value_t = 2.0)]
+    #[arg(long, value_name = "N", default_value_t = 2.0, value_parser = gmac, allow_negative_numbers = true)]
     max_gmac: f64,
     /// Execute graphs whose tensors have at most so many bytes; K, M and G are powers of 1024
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
@@ -233,6 +233,14 @@ fn print(rows: &[Row]) -> anyhow::Result<()> {
         outcome if outcome.is_finding() => Some(output::BAD),
         _ => None,
     })
+}
+
+/// A number of multiply-adds in units of 10^9.
+fn gmac(text: &str) -> anyhow::Result<f64> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+        _ => bail!("expected a number from 0 up, such as 2 or 0.5"),
+    }
 }
 
 /// A number of bytes: 512M.

@@ -69,7 +69,7 @@ impl To {
             "json" => Self::Json,
             "hdgp" => Self::Hdgp,
             "txt" => Self::Line,
-            _ => bail!("{}: the ending tells no form; use .hpgraph, .bin, .json, .hdgp or .txt, or say --to", path.display()),
+            _ => bail!("{}: the ending tells no form; use .hpgraph, .bin, .json, .hdgp or .txt, or say --to", output::path(path)),
         })
     }
 
@@ -98,13 +98,13 @@ impl Convert {
         ensure!(self.plan.is_none() || to == To::Hdgp, "--plan needs an HDGP container to go into: --to hdgp");
         let mut input = self.read(global)?;
         if let Some(path) = &self.plan {
-            ensure!(input.plan.is_none(), "{} holds a plan already; --plan would replace it", input.name);
+            ensure!(input.plan.is_none(), "{} holds a plan already; --plan would replace it", output::name(&input.name));
             let Subject::Envelope(envelope) = subject::read_valid(global, &path.to_string_lossy())? else {
-                bail!("{}: this is no hipDNN plan envelope", path.display());
+                bail!("{}: this is no hipDNN plan envelope", output::path(path));
             };
             input.plan = Some(envelope);
         }
-        let bytes = self.write(to, &mut input).with_context(|| input.name.clone())?;
+        let bytes = self.write(to, &mut input).with_context(|| output::name(&input.name))?;
         for warning in &input.warnings {
             anstream::eprintln!("{}warning:{} {}", output::WARN, output::RESET, output::name(warning));
         }
@@ -116,7 +116,7 @@ impl Convert {
         if let Some(what) = &self.what
             && files::are_same(out, Path::new(what))
         {
-            bail!("{} would be written over itself; name another output", out.display());
+            bail!("{} would be written over itself; name another output", output::path(out));
         }
         files::write(out, &bytes)?;
         if global.json {
@@ -140,7 +140,7 @@ impl Convert {
                 let warnings = vec!["the graph of a plan is in canonical form: uids are ordinals, and there are no names".to_owned()];
                 Input { name, graph: subject::graph_of_plan(&plan)?, plan: None, warnings }
             }
-            Subject::Envelope(_) => return Err(subject::no_graph().context(name)),
+            Subject::Envelope(_) => return Err(subject::no_graph(&name)),
         })
     }
 

@@ -40,7 +40,7 @@ impl Diff {
         anyhow::ensure!(!(self.a == "-" && self.b == "-"), "standard input can be read once only");
         let pair = match (subject::read_valid(global, &self.a)?, subject::read_valid(global, &self.b)?) {
             (Subject::Plan(a), Subject::Plan(b)) => Pair::Plans(a, b),
-            (a, b) => Pair::Graphs(graph_of(a)?, graph_of(b)?),
+            (a, b) => Pair::Graphs(graph_of(a, &self.a)?, graph_of(b, &self.b)?),
         };
         let (what, verdict, differences, keys) = match &pair {
             Pair::Plans(a, b) => {
@@ -112,11 +112,13 @@ impl Diff {
     }
 }
 
-fn graph_of(subject: Subject) -> anyhow::Result<GraphBuf> {
+fn graph_of(subject: Subject, text: &str) -> anyhow::Result<GraphBuf> {
     match subject {
         Subject::Graph(graph) => Ok(graph.graph),
-        Subject::Plan(bytes) => subject::graph_of_plan(&PlanView::open(&bytes)?),
-        Subject::Envelope(_) => Err(subject::no_graph()),
+        Subject::Plan(bytes) => {
+            PlanView::open(&bytes).map_err(Into::into).and_then(|plan| subject::graph_of_plan(&plan)).with_context(|| subject::name(text))
+        }
+        Subject::Envelope(_) => Err(subject::no_graph(text)),
     }
 }
 

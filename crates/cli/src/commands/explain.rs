@@ -31,7 +31,7 @@ impl Explain {
             Err(error) => return refused(global, &error),
             Ok(Subject::Graph(graph)) => (graph.graph, Some(graph.form), graph.warnings),
             Ok(Subject::Plan(bytes)) => (subject::graph_of_plan(&PlanView::open(&bytes)?)?, None, Vec::new()),
-            Ok(Subject::Envelope(_)) => return Err(subject::no_graph().context(self.what)),
+            Ok(Subject::Envelope(_)) => return Err(subject::no_graph(&self.what)),
         };
         let view = graph.view();
         let found = explain::explain(&view);

@@ -42,7 +42,7 @@ impl Import {
         let into_folder =
             sources.len() > 1 || self.out.as_ref().is_some_and(|out| out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/'));
         if into_folder && let Some(out) = &self.out {
-            std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+            std::fs::create_dir_all(out).with_context(|| output::path(out))?;
         }
         let targets = self.targets(&sources, into_folder)?;
         let bar = Bar::new(global, "importing", sources.len());
@@ -57,7 +57,11 @@ impl Import {
                 && !into_folder
                 && let Some(out) = target
             {
-                bail!("{} holds {graphs} graphs; name a folder to write them to, such as {}/", contents.name, out.display());
+                bail!(
+                    "{} holds {graphs} graphs; name a folder to write them to, such as {}/",
+                    output::name(&contents.name),
+                    output::path(out)
+                );
             }
             for input in std::mem::take(&mut contents.inputs) {
                 let logged = contents.log.as_ref().zip(input.problem).and_then(|(log, i)| Some((log, log.problems.get(i)?)));
@@ -120,13 +124,13 @@ impl Import {
             if let Some(other) = taken.insert(target.clone(), source) {
                 bail!(
                     "{} and {} would both be written to {}; import them into different folders",
-                    other.name(),
-                    source.name(),
-                    target.display()
+                    output::name(&other.name()),
+                    output::name(&source.name()),
+                    output::path(&target)
                 );
             }
             if source.path().is_some_and(|path| files::are_same(&target, path)) {
-                bail!("{} would be written over itself; name another output", source.name());
+                bail!("{} would be written over itself; name another output", output::name(&source.name()));
             }
             targets.push(Some(target));
         }

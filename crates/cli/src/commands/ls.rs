@@ -35,8 +35,8 @@ impl Ls {
                 table.add_row([
                     meta.plan_key().short(),
                     meta.graph_key().short(),
-                    meta.target.as_str().to_owned(),
-                    meta.engine.as_str().to_owned(),
+                    output::name(meta.target.as_str()),
+                    output::name(meta.engine.as_str()),
                     output::bytes(plan.bytes().len() as u64),
                     output::bytes(meta.workspace_size.to_native()),
                     summary(plan),
@@ -46,7 +46,12 @@ impl Ls {
             for problem in &problems {
                 output::problem(problem)?;
             }
-            output::line(format_args!("{}, {}, in {}", output::count(plans.len(), "plan"), output::bytes(total), store.root().display()))?;
+            output::line(format_args!(
+                "{}, {}, in {}",
+                output::count(plans.len(), "plan"),
+                output::bytes(total),
+                output::path(store.root())
+            ))?;
         }
         Ok(if problems.is_empty() { Exit::Good } else { Exit::Findings })
     }

@@ -25,7 +25,7 @@ pub(crate) struct Quickstart {
 impl Quickstart {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         if !self.corpus.is_dir() {
-            bail!("{}: no such folder; start in the project's folder, or give --corpus", self.corpus.display());
+            bail!("{}: no such folder; start in the project's folder, or give --corpus", output::path(&self.corpus));
         }
         // A store of its own, unless one is named: nothing is left in the user's cache.
         let scratch;
@@ -36,7 +36,7 @@ impl Quickstart {
                 scratch.path().join("store")
             }
         };
-        let store = Store::open(&folder, Mode::ReadWrite).with_context(|| folder.display().to_string())?;
+        let store = Store::open(&folder, Mode::ReadWrite).with_context(|| output::path(&folder))?;
 
         let sources = inputs::expand(std::slice::from_ref(&self.corpus), &[])?;
         let mut graphs: Vec<Option<GraphBuf>> = Vec::new();
@@ -111,7 +111,7 @@ impl Quickstart {
                 }
             };
             let [restore, run, ratio, text] = cells;
-            table.add_row([row.source.clone(), operations, key, restore, run, ratio, text]);
+            table.add_row([output::name(&row.source), operations, key, restore, run, ratio, text]);
             marks.push(style);
         }
         if global.json {
@@ -140,7 +140,7 @@ impl Quickstart {
                 output::count(good, "plan")
             ))?;
             if global.store.is_some() {
-                output::line(format_args!("store       {}", folder.display()))?;
+                output::line(format_args!("store       {}", output::path(&folder)))?;
             }
         }
         Ok(if bad == 0 { Exit::Good } else { Exit::Findings })

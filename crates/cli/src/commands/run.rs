@@ -136,8 +136,8 @@ impl Run {
             Restore::Missed(misses) => {
                 bail!(
                     "{}: no plan for graph {key} in the store {}: {}; compile it first: hipplan compile {}",
-                    self.what,
-                    store.root().display(),
+                    output::name(&self.what),
+                    output::path(store.root()),
                     describe_misses(&misses),
                     self.what
                 )
@@ -205,7 +205,7 @@ impl Run {
 
     fn write_outputs(&self, graph: &VerifiedGraph<'_>, outputs: &[(TensorIx, HostTensor)]) -> anyhow::Result<Vec<String>> {
         let Some(folder) = &self.output else { return Ok(Vec::new()) };
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        std::fs::create_dir_all(folder).with_context(|| output::path(folder))?;
         let mut written = Vec::new();
         for (ix, tensor) in outputs {
             let path = folder.join(file_name(graph, *ix));
@@ -382,7 +382,7 @@ impl Facts<'_> {
             output::line(format_args!("{}{report}{}", output::BAD, output::RESET))?;
         }
         for path in self.written {
-            output::line(format_args!("wrote {path}"))?;
+            output::line(format_args!("wrote {}", output::name(path)))?;
         }
         Ok(())
     }

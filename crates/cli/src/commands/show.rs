@@ -50,7 +50,7 @@ impl Show {
                     let plan = PlanView::open(bytes)?;
                     self.picture(&subject::graph_of_plan(&plan)?, Some(&plan))
                 }
-                Subject::Envelope(_) => return Err(subject::no_graph().context(self.what)),
+                Subject::Envelope(_) => return Err(subject::no_graph(&self.what)),
             };
             return self.deliver(global, &text);
         }
@@ -89,11 +89,11 @@ impl Show {
             return Ok(Exit::Good);
         };
         if files::are_same(path, Path::new(&self.what)) {
-            bail!("{}: the picture would be written over the graph", path.display());
+            bail!("{}: the picture would be written over the graph", output::path(path));
         }
         files::write(path, text.as_bytes())?;
         if !global.quiet {
-            anstream::eprintln!("{}: {}", path.display(), output::bytes(text.len() as u64));
+            anstream::eprintln!("{}: {}", output::path(path), output::bytes(text.len() as u64));
         }
         Ok(Exit::Good)
     }
