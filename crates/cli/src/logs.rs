@@ -2,8 +2,8 @@
 
 use crate::inputs::Contents;
 use crate::output;
-use hipplan::ConvProblem;
 use hipplan::driver::{Coverage, DriverLog, LoggedProblem, LoggedRecord, NOT_IN_LOGS, Source};
+use hipplan::{ConvProblem, Limits};
 use serde_json::{Value, json};
 
 /// Skipped records that are shown in a table; JSON has all.
@@ -82,11 +82,13 @@ pub(crate) fn problem_json(log: &DriverLog, logged: &LoggedProblem, explain: boo
         "macs": p.macs(),
     });
     if let Some(record) = log.records.get(logged.record).filter(|_| explain) {
-        let flags = record.reading.flags.iter();
+        // The limits are those that it was read with.
+        let reading = record.reading(&Limits::DEFAULT).ok();
+        let flags = reading.iter().flat_map(|r| &r.flags);
         let flags: Vec<Value> =
             flags.map(|f| json!({ "flag": f.flag, "short": f.short.to_string(), "value": f.value, "source": f.source.name() })).collect();
-        value["record"] = record.text.as_str().into();
-        value["form"] = record.reading.form.name().into();
+        value["record"] = (*record.text).into();
+        value["form"] = record.form.name().into();
         value["flags"] = flags.into();
     }
     value
@@ -99,7 +101,7 @@ pub(crate) fn explain(contents: &[Contents]) -> anyhow::Result<()> {
         // Problems stand in the order of the records that introduced them.
         let introduced = log.problems.chunk_by(|a, b| a.record == b.record);
         for (record, problems) in log.records.iter().zip(introduced) {
-            from_log |= record.reading.form.is_log();
+            from_log |= record.form.is_log();
             explain_record(name, record, problems)?;
         }
     }
@@ -114,6 +116,7 @@ pub(crate) fn explain(contents: &[Contents]) -> anyhow::Result<()> {
 }
 
 fn explain_record(name: &str, record: &LoggedRecord, problems: &[LoggedProblem]) -> anyhow::Result<()> {
+    let reading = record.reading(&Limits::DEFAULT)?;
     output::line("")?;
     output::line(format_args!(
         "{}{}:{}{}  {}, read as {}",
@@ -121,12 +124,12 @@ fn explain_record(name: &str, record: &LoggedRecord, problems: &[LoggedProblem])
         output::name(name),
         record.line,
         output::RESET,
-        output::name(&record.reading.operation),
-        record.reading.form.name()
+        output::name(&reading.operation),
+        reading.form.name()
     ))?;
     output::line(format_args!("  {}{}{}", output::DIM, output::name(&record.text), output::RESET))?;
     let mut table = output::table(&["  flag", "", ">value", "source", "meaning"]);
-    for flag in &record.reading.flags {
+    for flag in &reading.flags {
         let short = format!("-{}", flag.short);
         table.add_row([
             format!("  --{}", flag.flag),
@@ -136,7 +139,7 @@ fn explain_record(name: &str, record: &LoggedRecord, problems: &[LoggedProblem])
             flag.meaning.to_owned(),
         ]);
     }
-    output::print_table(&table, |i| match record.reading.flags.get(i)?.source {
+    output::print_table(&table, |i| match reading.flags.get(i)?.source {
         Source::Default => Some(output::DIM),
         Source::Ignored => Some(output::WARN),
         _ => None,
@@ -144,7 +147,7 @@ fn explain_record(name: &str, record: &LoggedRecord, problems: &[LoggedProblem])
     for logged in problems {
         output::line(format_args!("  {}: {}, {} records", logged.problem.direction, describe(&logged.problem), logged.count))?;
     }
-    for warning in &record.reading.warnings {
+    for warning in &reading.warnings {
         output::line(format_args!("  {}warning:{} {}", output::WARN, output::RESET, output::name(warning)))?;
     }
     Ok(())

@@ -10,22 +10,25 @@ use hipplan_store::record::{self, RecordKind};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts what the thread under test asks for.
+/// Counts what the thread under test asks for, and what it holds.
 struct Counting;
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; the counter is a plain cell without a destructor.
+// SAFETY: every call goes to the system's allocator unchanged; the counters are plain cells without a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.with(|n| n.set(n.get().saturating_add(layout.size())));
+        LIVE.with(|n| n.set(n.get().wrapping_add_unsigned(layout.size())));
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.with(|n| n.set(n.get().wrapping_sub_unsigned(layout.size())));
         // SAFETY: the caller's promise is passed on.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -39,6 +42,13 @@ fn counted<T>(f: impl FnOnce() -> T) -> (T, usize) {
     let before = ALLOCATED.with(Cell::get);
     let value = f();
     (value, ALLOCATED.with(Cell::get) - before)
+}
+
+/// What `f` gives, and the bytes that this thread holds more than before.
+fn held<T>(f: impl FnOnce() -> T) -> (T, isize) {
+    let before = LIVE.with(Cell::get);
+    let value = f();
+    (value, LIVE.with(Cell::get).wrapping_sub(before))
 }
 
 /// A reader: what it says of some bytes, which start at a multiple of 64; nothing if it accepts them.
@@ -318,4 +328,33 @@ fn endless_logs() {
     let log = reader.finish();
     assert_eq!((log.problems.len(), log.skipped.len()), (100, 50));
     assert_eq!(log.coverage.read + log.coverage.lost + log.coverage.other, 2 * 1999);
+}
+
+/// A log in which no two problems are equal: what is held for each is the problem, its text and a place in two indices, not how its
+/// flags were read.
+#[test]
+fn different_problems_are_small() {
+    const PROBLEMS: isize = 7000;
+    let line = |n: isize| {
+        format!(
+            "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver convfp16 -n {n} -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -u 1 \
+             -v 1 -l 1 -j 1 -m conv -g 1 -F 1 -t 1\n"
+        )
+    };
+    let (reader, reading) = held(|| {
+        let mut reader = LogReader::new(&Limits::DEFAULT);
+        for n in 1..=PROBLEMS {
+            reader.push(line(n).as_bytes());
+        }
+        reader
+    });
+    assert!(reading < 960 * PROBLEMS, "{} bytes per problem while reading", reading / PROBLEMS);
+    let (log, more) = held(|| reader.finish());
+    let kept = reading + more;
+    assert!(kept < 640 * PROBLEMS, "{} bytes per problem", kept / PROBLEMS);
+    assert_eq!((log.problems.len(), log.records.len()), (7000, 7000));
+    // Nothing is lost by that.
+    let last = log.records[6999].reading(&Limits::DEFAULT).expect("read before");
+    assert_eq!((last.flags[0].flag, last.flags[0].value.as_str()), ("batchsize", "7000"));
+    assert_eq!(last.problems, [log.problems[6999].problem]);
 }

@@ -121,7 +121,7 @@ pub fn one_of(log: &DriverLog, limits: &Limits) -> Result<ImportedGraph, ImportE
 /// # Errors
 /// The limits are narrower than those that the log was read with.
 pub fn graph_of(log: &DriverLog, problem: &LoggedProblem, limits: &Limits) -> Result<ImportedGraph, ConvProblemError> {
-    let warnings = log.records.get(problem.record).map(|r| r.reading.warnings.clone()).unwrap_or_default();
+    let warnings = log.records.get(problem.record).map(|r| r.warnings.to_vec()).unwrap_or_default();
     Ok(ImportedGraph { graph: problem.problem.to_graph(limits)?, form: GraphForm::MiopenDriver, warnings })
 }
 

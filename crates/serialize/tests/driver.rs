@@ -33,7 +33,7 @@ fn skipped(text: &str) -> SkipReason {
 }
 
 fn warnings(text: &str) -> String {
-    read(text).records.iter().flat_map(|r| r.reading.warnings.clone()).collect::<Vec<_>>().join("; ")
+    read(text).records.iter().flat_map(|r| r.warnings.to_vec()).collect::<Vec<_>>().join("; ")
 }
 
 fn key(problem: &ConvProblem) -> GraphKey {
@@ -326,7 +326,7 @@ fn what_cannot_be_read_is_skipped_with_its_reason() {
 #[test]
 fn every_flag_is_explained() {
     let log = read("MIOpen(HIP): Command [LogCmdFindConvolution] ./bin/MIOpenDriver conv -n 4 -H 1 -y 1 -x 3 -F 2 -t 1 --in_d 7 -b 1");
-    let reading = &log.records[0].reading;
+    let reading = log.records[0].reading(&Limits::DEFAULT).expect("read before");
     assert_eq!((reading.form, reading.operation.as_str()), (RecordForm::CommandLog, "conv"));
     let of = |flag: &str| reading.flags.iter().find(|f| f.flag == flag).map(|f| (f.value.as_str(), f.source));
     assert_eq!(of("batchsize"), Some(("4", Source::Given)));
@@ -337,7 +337,8 @@ fn every_flag_is_explained() {
     assert_eq!((of("bias"), of("iter"), of("pad_d")), (Some(("1", Source::Ignored)), None, None));
     assert!(reading.warnings.iter().any(|w| w.contains("1-D")) && reading.warnings.iter().any(|w| w.contains("bias")));
     let log = read("miopenConvolutionBackwardData: ./bin/MIOpenDriver conv -n 4 -m conv -g 1 -t 1");
-    let forw = log.records[0].reading.flags.iter().find(|f| f.flag == "forw").expect("explained");
+    let reading = log.records[0].reading(&Limits::DEFAULT).expect("read before");
+    let forw = reading.flags.iter().find(|f| f.flag == "forw").expect("explained");
     assert_eq!((forw.value.as_str(), forw.source), ("2", Source::Prefix));
 }
 

@@ -90,7 +90,7 @@ fn the_whole_file_is_one_log_with_nothing_lost() {
 }
 
 fn warnings_name_what_was_read_leniently(log: &DriverLog) {
-    let of = |line: u64| log.records.iter().find(|r| r.line == line).map(|r| r.reading.warnings.join("; ")).expect("a record");
+    let of = |line: u64| log.records.iter().find(|r| r.line == line).map(|r| r.warnings.join("; ")).expect("a record");
     assert!(of(46).contains("${OPTIONS}"), "{}", of(46));
     assert!(of(67).contains("1-D"), "{}", of(67));
     assert_eq!(of(5), "");

@@ -180,6 +180,14 @@ fn accepted(log: &DriverLog) {
         graph::accepted(&view);
         keys.push(view.canonical().expect("known fields only").key);
     }
+    // What is made again of a record's text is what was read of the record.
+    for (i, record) in log.records.iter().enumerate() {
+        let reading = record.reading(&Limits::DEFAULT).expect("a record of a log is read again");
+        assert_eq!((reading.form, &reading.warnings[..]), (record.form, &record.warnings[..]));
+        for it in log.problems.iter().filter(|it| it.record == i) {
+            assert!(reading.problems.contains(&it.problem), "{}", record.text);
+        }
+    }
     keys.sort_unstable();
     keys.dedup();
     assert!(keys.len() <= log.problems.len());

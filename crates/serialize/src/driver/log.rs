@@ -6,6 +6,7 @@ use super::record::{self, Reading};
 use crate::Limits;
 use crate::conv_problem::{ConvDirection, ConvProblem};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 /// Most bytes of a skipped line that are kept to show it.
 const SHOWN: usize = 240;
@@ -33,9 +34,28 @@ pub struct LoggedRecord {
     /// Its line, from 1.
     pub line: u64,
     /// Operation and flags, as they stand there.
-    pub text: String,
-    /// How it was read.
-    pub reading: Reading,
+    pub text: Box<str>,
+    /// Where it comes from.
+    pub form: RecordForm,
+    /// The direction that the name of an API function in front of it says.
+    pub prefix: Option<ConvDirection>,
+    /// What was read leniently, or is probably not meant so.
+    pub warnings: Box<[String]>,
+}
+
+impl LoggedRecord {
+    /// How it was read, flag by flag. That is many times as large as the text, so it is not kept but made again from it.
+    ///
+    /// # Errors
+    /// The limits are narrower than those that the log was read with.
+    pub fn reading(&self, limits: &Limits) -> Result<Reading, SkipReason> {
+        // It was accepted, so it is neither a comment nor cut off by what followed it.
+        let record = Record { form: self.form, direction: self.prefix, followed: false, commented: false, args: self.text.as_bytes() };
+        let mut reading = record::read(&record, limits)?;
+        // The text may hold replacement characters where bytes were; the warnings are about the bytes.
+        reading.warnings = self.warnings.to_vec();
+        Ok(reading)
+    }
 }
 
 /// A record that is no problem.
@@ -85,14 +105,38 @@ pub struct DriverLog {
 #[derive(Clone, Copy, Debug)]
 enum Known {
     /// Indices of its problems.
-    Problems([Option<usize>; 3]),
+    Problems([Option<u32>; 3]),
     /// Index of the list of skipped records, if it is there.
-    Skipped { at: Option<usize>, lost: bool },
+    Skipped { at: Option<u32>, lost: bool },
 }
 
-type Text = (RecordForm, Option<ConvDirection>, [bool; 2], Box<[u8]>);
+/// BLAKE3 of a record, which stands for its text and all else that decides how it is read.
+type Digest = [u8; 32];
 
-/// Reads a log piece by piece. Memory is bounded by the limits and the number of different records, time is linear.
+/// Positions of the different problems, by their hashes: a problem is some 400 bytes, and is kept in the log alone.
+#[derive(Debug, Default)]
+struct Index {
+    hasher: RandomState,
+    at: HashMap<u64, usize>,
+}
+
+impl Index {
+    /// The position of a problem, or the key under which it is to be entered.
+    fn find(&self, problem: &ConvProblem, problems: &[LoggedProblem]) -> Result<usize, u64> {
+        let mut key = self.hasher.hash_one(problem);
+        // Two problems with one hash: the second is under the next key that is free. Nothing is ever removed.
+        while let Some(&at) = self.at.get(&key) {
+            if problems.get(at).is_some_and(|known| known.problem == *problem) {
+                return Ok(at);
+            }
+            key = key.wrapping_add(1);
+        }
+        Err(key)
+    }
+}
+
+/// Reads a log piece by piece. Memory is bounded by the limits and the number of different records, under a kilobyte and the text for
+/// each; time is linear.
 #[derive(Debug)]
 pub struct LogReader {
     limits: Limits,
@@ -107,8 +151,8 @@ pub struct LogReader {
     too_long: bool,
     /// The line has been continued.
     continued: bool,
-    index: HashMap<ConvProblem, usize>,
-    seen: HashMap<Text, Known>,
+    index: Index,
+    seen: HashMap<Digest, Known>,
 }
 
 impl LogReader {
@@ -122,7 +166,7 @@ impl LogReader {
             complete: 0,
             too_long: false,
             continued: false,
-            index: HashMap::new(),
+            index: Index::default(),
             seen: HashMap::new(),
         }
     }
@@ -148,6 +192,8 @@ impl LogReader {
             self.read_line();
         }
         self.log.coverage.lines = self.complete;
+        self.log.problems.shrink_to_fit();
+        self.log.records.shrink_to_fit();
         self.log
     }
 
@@ -202,7 +248,7 @@ impl LogReader {
         let coverage = &mut self.log.coverage;
         coverage.records = coverage.records.saturating_add(1);
         let small = record.args.len() <= REMEMBERED_BYTES;
-        let key = small.then(|| -> Text { (record.form, record.direction, [record.followed, record.commented], record.args.into()) });
+        let key = small.then(|| digest(record));
         if let Some(known) = key.as_ref().and_then(|key| self.seen.get(key)).copied() {
             self.again(known);
             return;
@@ -225,7 +271,7 @@ impl LogReader {
             Known::Problems(at) => {
                 coverage.read = coverage.read.saturating_add(1);
                 for i in at.into_iter().flatten() {
-                    if let Some(problem) = problems.get_mut(i) {
+                    if let Some(problem) = problems.get_mut(position(i)) {
                         problem.count = problem.count.saturating_add(1);
                     }
                 }
@@ -235,7 +281,7 @@ impl LogReader {
                     true => coverage.lost = coverage.lost.saturating_add(1),
                     false => coverage.other = coverage.other.saturating_add(1),
                 }
-                match at.and_then(|i| skipped.get_mut(i)) {
+                match at.and_then(|i| skipped.get_mut(position(i))) {
                     Some(it) => it.count = it.count.saturating_add(1),
                     None => coverage.unlisted = coverage.unlisted.saturating_add(1),
                 }
@@ -249,25 +295,29 @@ impl LogReader {
         let records = self.log.records.len();
         let limit = self.limits.max_problems;
         for (slot, problem) in at.iter_mut().zip(&reading.problems) {
-            if let Some(&known) = self.index.get(problem) {
-                if let Some(it) = self.log.problems.get_mut(known) {
-                    it.count = it.count.saturating_add(1);
+            let key = match self.index.find(problem, &self.log.problems) {
+                Ok(known) => {
+                    if let Some(it) = self.log.problems.get_mut(known) {
+                        it.count = it.count.saturating_add(1);
+                    }
+                    *slot = u32::try_from(known).ok();
+                    continue;
                 }
-                *slot = Some(known);
-                continue;
-            }
+                Err(key) => key,
+            };
             let new = self.log.problems.len();
             if new >= limit {
                 return self.skip(record.args, SkipReason::TooManyProblems { limit });
             }
             self.log.problems.push(LoggedProblem { problem: *problem, line: self.first, count: 1, record: records });
-            self.index.insert(*problem, new);
-            *slot = Some(new);
+            self.index.at.insert(key, new);
+            *slot = u32::try_from(new).ok();
             is_new = true;
         }
         if is_new {
-            let text = String::from_utf8_lossy(record.args.trim_ascii()).into_owned();
-            self.log.records.push(LoggedRecord { line: self.first, text, reading });
+            let text = String::from_utf8_lossy(record.args.trim_ascii()).into();
+            let warnings = reading.warnings.into();
+            self.log.records.push(LoggedRecord { line: self.first, text, form: record.form, prefix: record.direction, warnings });
         }
         self.log.coverage.read = self.log.coverage.read.saturating_add(1);
         Known::Problems(at)
@@ -291,8 +341,23 @@ impl LogReader {
             text.push_str("..");
         }
         self.log.skipped.push(SkippedRecord { line: self.first, text, reason, count: 1 });
-        Known::Skipped { at: Some(at), lost }
+        Known::Skipped { at: u32::try_from(at).ok(), lost }
     }
+}
+
+/// What tells a record from others.
+fn digest(record: &Record<'_>) -> Digest {
+    let Record { form, direction, followed, commented, args } = *record;
+    let direction = direction.map_or(0, ConvDirection::bit);
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(form.name().as_bytes()).update(&[0]).update(&direction.to_le_bytes());
+    hasher.update(&[u8::from(followed), u8::from(commented)]).update(args);
+    hasher.finalize().into()
+}
+
+/// A position that was kept in 32 bits.
+fn position(at: u32) -> usize {
+    usize::try_from(at).unwrap_or(usize::MAX)
 }
 
 /// Reads a text that is in memory.
