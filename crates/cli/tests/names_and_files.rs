@@ -35,6 +35,9 @@ fn names_reach_the_terminal_escaped() {
         (&["show", "good.json", "--svg", "-o", "no\u{1b}\n/p.svg"], "no\\u{1b}\\u{a}/p.svg"),
     ];
     assert_eq!(scratch.run(&["compile", "good.json", "--store", "t\u{1b}\nx"]).code, 0);
+    scratch.write("other\n.json", scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#));
+    let ran = scratch.run(&["run", "other\n.json", "--store", "t\u{1b}\nx"]);
+    assert!(ran.code == 2 && ran.err.contains("other\\u{a}.json: no plan for") && ran.err.lines().count() == 1, "{ran:?}");
     runs.push((&["ls", "--store", "t\u{1b}\nx"], "t\\u{1b}\\u{a}x"));
     runs.push((&["verify", "--store", "t\u{1b}\nx"], "t\\u{1b}\\u{a}x"));
     for (args, escaped) in runs {

@@ -139,7 +139,7 @@ impl Run {
                     output::name(&self.what),
                     output::path(store.root()),
                     describe_misses(&misses),
-                    self.what
+                    output::name(&self.what)
                 )
             }
         }
