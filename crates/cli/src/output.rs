@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Reset, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde_json::Value;
 use std::io::Write;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -18,8 +19,26 @@ pub(crate) fn line(text: impl std::fmt::Display) -> anyhow::Result<()> {
 }
 
 /// Prints a JSON value, indented.
-pub(crate) fn json(value: &serde_json::Value) -> anyhow::Result<()> {
+pub(crate) fn json(value: &Value) -> anyhow::Result<()> {
     line(serde_json::to_string_pretty(value)?)
+}
+
+/// Prints an object of a list and another member as [`json`] does, with one item of the list in memory at a time.
+pub(crate) fn json_list(name: &str, items: impl Iterator<Item = Value>, then: &str, last: &Value) -> anyhow::Result<()> {
+    // A line break is never part of a JSON string.
+    let indented = |value: &Value, by: &str| serde_json::to_string_pretty(value).map(|text| text.replace('\n', by));
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        line(format_args!("{{\n  \"{name}\": [],"))?;
+    } else {
+        line(format_args!("{{\n  \"{name}\": ["))?;
+        while let Some(item) = items.next() {
+            let comma = if items.peek().is_some() { "," } else { "" };
+            line(format_args!("    {}{comma}", indented(&item, "\n    ")?))?;
+        }
+        line("  ],")?;
+    }
+    line(format_args!("  \"{then}\": {}\n}}", indented(last, "\n  ")?))
 }
 
 /// Whether the reader of standard output has gone away, which is no failure.

@@ -548,3 +548,16 @@ fn list_paths(value: &Value, at: String, out: &mut Vec<String>) {
     }
     out.push(at);
 }
+
+/// Attention without a word on masks is attention without masks: hipDNN refuses it, so it is told.
+#[test]
+fn attributes_that_are_all_missing_are_told() {
+    for (file, group) in [("sample_sdpa", "attributes"), ("sample_sdpa_backward", "parameters")] {
+        let whole = corpus_json(file);
+        assert_eq!(import(&whole).expect("a graph").warnings, Vec::<String>::new(), "{file}");
+        let mut bare = whole.clone();
+        bare["nodes"][0].as_object_mut().expect("a node").remove(group).expect("was there");
+        let warnings = import(&bare).expect("a graph").warnings;
+        assert!(warnings.len() == 1 && warnings[0].contains(group) && warnings[0].contains("defaults"), "{warnings:?}");
+    }
+}

@@ -1,12 +1,35 @@
 //! `hipplan import`
 
-use crate::inputs::Source;
+use crate::inputs::{Contents, Source};
 use crate::{Exit, Global, files, inputs, logs, output, progress::Bar};
 use anyhow::{Context, bail};
 use hipplan::Limits;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
+
+/// What there is to tell of an input.
+struct Row {
+    /// All but the problem.
+    value: Value,
+    /// Which source, and which problem of its log.
+    problem: Option<(usize, usize)>,
+}
+
+impl Row {
+    /// The row with its problem, which is several times as large and made for one row at a time.
+    fn to_json(&self, all: &[Contents], explain: bool) -> Value {
+        let mut value = self.value.clone();
+        if value.get("error").is_none() {
+            let logged = self.problem.and_then(|(source, i)| {
+                let log = all.get(source)?.log.as_ref()?;
+                Some(logs::problem_json(log, log.problems.get(i)?, explain))
+            });
+            value["problem"] = logged.unwrap_or_default();
+        }
+        value
+    }
+}
 
 /// Read graphs in any form and write native graph artifacts
 ///
@@ -64,17 +87,17 @@ impl Import {
                 );
             }
             for input in std::mem::take(&mut contents.inputs) {
-                let logged = contents.log.as_ref().zip(input.problem).and_then(|(log, i)| Some((log, log.problems.get(i)?)));
+                let logged = contents.log.as_ref().zip(input.problem).and_then(|(log, i)| log.problems.get(i));
                 match input.graph {
                     Err(reason) => {
                         bad += 1;
-                        rows.push(json!({ "source": input.source, "error": reason }));
+                        rows.push(Row { value: json!({ "source": input.source, "error": reason }), problem: None });
                     }
                     Ok(imported) => {
                         let graph = imported.graph.view();
                         let key = graph.canonical().map(|c| c.key.to_string());
                         let written = target.as_ref().map(|path| match logged {
-                            Some((_, it)) if into_folder => {
+                            Some(it) if into_folder => {
                                 path.with_file_name(format!("{}_L{}_{}.hpgraph", source.stem().display(), it.line, it.problem.direction))
                             }
                             _ => path.clone(),
@@ -82,7 +105,7 @@ impl Import {
                         if let Some(path) = &written {
                             files::write(path, &graph.to_artifact())?;
                         }
-                        rows.push(json!({
+                        let value = json!({
                             "source": input.source,
                             "form": imported.form.name(),
                             "key": key.as_ref().ok(),
@@ -92,8 +115,8 @@ impl Import {
                             "api_floor": graph.api_floor().to_string(),
                             "warnings": imported.warnings,
                             "written": written.map(|path| path.display().to_string()),
-                            "problem": logged.map(|(log, it)| logs::problem_json(log, it, self.explain)),
-                        }));
+                        });
+                        rows.push(Row { value, problem: input.problem.map(|i| (all.len(), i)) });
                     }
                 }
             }
@@ -101,7 +124,8 @@ impl Import {
         }
         drop(bar);
         if global.json {
-            output::json(&json!({ "graphs": rows, "logs": logs::to_json(&all) }))?;
+            let graphs = rows.iter().map(|row| row.to_json(&all, self.explain));
+            output::json_list("graphs", graphs, "logs", &logs::to_json(&all))?;
         } else {
             print(&rows)?;
             if self.explain {
@@ -138,10 +162,10 @@ impl Import {
     }
 }
 
-fn print(rows: &[serde_json::Value]) -> anyhow::Result<()> {
-    let text = |row: &serde_json::Value, key: &str| output::name(row[key].as_str().unwrap_or_default());
+fn print(rows: &[Row]) -> anyhow::Result<()> {
+    let text = |row: &Value, key: &str| output::name(row[key].as_str().unwrap_or_default());
     let mut table = output::table(&["graph", "form", ">nodes", ">tensors", "API", "key"]);
-    for row in rows {
+    for row in rows.iter().map(|row| &row.value) {
         match row["error"].as_str() {
             Some(error) => table.add_row([text(row, "source"), format!("invalid: {}", output::name(error))]),
             None => table.add_row([
@@ -154,8 +178,8 @@ fn print(rows: &[serde_json::Value]) -> anyhow::Result<()> {
             ]),
         };
     }
-    output::print_table(&table, |i| rows.get(i).filter(|r| !r["error"].is_null()).map(|_| output::BAD))?;
-    for row in rows {
+    output::print_table(&table, |i| rows.get(i).filter(|r| !r.value["error"].is_null()).map(|_| output::BAD))?;
+    for row in rows.iter().map(|row| &row.value) {
         for warning in row["warnings"].as_array().into_iter().flatten() {
             output::line(format_args!(
                 "{}warning:{} {}: {}",

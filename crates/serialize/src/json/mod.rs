@@ -276,6 +276,7 @@ impl<'a> Reader<'a> {
         let mut node = JsonNode::new(map, kind, place, self.arena)?;
         let op = Op::from_json(kind, &mut node)?;
         node.warn_unknown(&mut |warning| self.warn(warning));
+        node.warn_defaults(&mut |warning| self.warn(warning));
         self.graph.node(name, compute, op);
         Ok(())
     }

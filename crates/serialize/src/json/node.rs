@@ -1,6 +1,6 @@
 //! A JSON node: finds the keys of its operation, wherever the dialect puts them.
 
-use super::{JsonError, JsonField, field, object, present};
+use super::{JsonError, JsonField, field, object, present, style};
 use crate::ops::{FieldRole, OpKind};
 use bumpalo::Bump;
 use serde_json::{Map, Value};
@@ -53,6 +53,21 @@ impl<'j, 'a> JsonNode<'j, 'a> {
             return Err(JsonError::Missing { place: format!("{} ({})", self.place, self.kind.wire_name()), key: key.to_owned() });
         }
         Ok(JsonField::new(&self.place, key, found.map(|(_, value)| value), self.arena))
+    }
+
+    /// Reports an operation of which hipDNN wants every attribute stated, and none is: its defaults may not be what was meant.
+    pub(super) fn warn_defaults(&self, warn: &mut impl FnMut(String)) {
+        let attributes: Vec<&str> =
+            self.kind.fields().iter().filter(|f| f.role == FieldRole::Attribute && !f.required).map(|f| f.wire_name).collect();
+        let is_stated = |key: &&str| self.places.iter().any(|(_, map)| map.contains_key(*key));
+        let home = style::of(self.kind).attributes.key().filter(|key| !matches!(*key, "inputs" | "outputs"));
+        if let Some(home) = home
+            && !attributes.is_empty()
+            && !attributes.iter().any(is_stated)
+        {
+            let (place, name, count) = (&self.place, self.kind.wire_name(), attributes.len());
+            warn(format!("{place}: {home:?} of {name} states nothing; its {count} attributes take their defaults, and hipDNN refuses it"));
+        }
     }
 
     /// Reports keys that the operation does not have.
