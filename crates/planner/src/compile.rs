@@ -3,11 +3,11 @@
 use crate::provider::{Compiler, Offer, Persistence, ProviderRefusal, Providers, Refusal, Site};
 use hipplan_serialize::canon::{self, DecodeError, NoKey};
 use hipplan_serialize::plan::{
-    BakedScalar, BindingKind, BindingRole, BindingV1, CodeObjectV1, KnobV1, PayloadError, PayloadWriter, PlanError, PlanMetaV1, PlanView,
+    BakedScalar, BindingKind, BindingRole, BindingV1, CodeObjectV1, PayloadError, PayloadWriter, PlanError, PlanMetaV1, PlanView,
     PlanWriter,
 };
 use hipplan_serialize::{
-    AlignedBytes, Canonical, Digest, FieldRole, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey, Target, VerifiedGraph, engine_id,
+    AlignedBytes, Canonical, Digest, FieldRole, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey, Target, VerifiedGraph,
 };
 
 /// Why a graph was not compiled.
@@ -179,22 +179,12 @@ fn scalars(graph: &VerifiedGraph<'_>) -> (Vec<i64>, Vec<BakedScalar>) {
 
 fn metadata(graph: &VerifiedGraph<'_>, identity: &PlanIdentity, workspace_size: u64, code_objects: &[Vec<u8>]) -> PlanMetaV1 {
     let floor = graph.api_floor();
-    let PlanIdentity { graph: graph_key, target, provider, engine, engine_revision, knobs } = identity;
-    let mut knobs: Vec<KnobV1> = knobs.iter().map(|k| KnobV1 { id: k.id.clone(), value: k.value.clone() }).collect();
-    knobs.sort_by(|a, b| (&a.id, &a.value).cmp(&(&b.id, &b.value)));
     PlanMetaV1 {
-        plan_key: identity.key().0,
-        graph_key: graph_key.0,
-        target: target.clone(),
-        provider: provider.clone(),
-        engine: engine.clone(),
-        engine_id: engine_id(engine),
-        engine_revision: engine_revision.clone(),
         api_floor: [floor.major, floor.minor, floor.patch],
-        knobs,
         workspace_size,
         bindings: bindings(graph),
         code_objects: code_objects.iter().map(|blob| Digest::of(blob)).map(|d| CodeObjectV1 { hash: d.hash.0, size: d.size }).collect(),
+        ..PlanMetaV1::of(identity)
     }
 }
 

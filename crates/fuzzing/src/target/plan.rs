@@ -5,9 +5,9 @@ use crate::Rng;
 use crate::shell::{Shell, Valid, patch};
 use hipplan_serialize::aligned::aligned_copy;
 use hipplan_serialize::plan::{
-    BakedScalar, BindingV1, KnobV1, PayloadError, PayloadHead, PayloadWriter, PlanError, PlanMetaV1, PlanView, PlanWriter,
+    BakedScalar, BindingV1, PayloadError, PayloadHead, PayloadWriter, PlanError, PlanMetaV1, PlanView, PlanWriter,
 };
-use hipplan_serialize::{GraphKey, Knob, Limits, PlanIdentity, TensorValue, canon, engine_id};
+use hipplan_serialize::{GraphKey, Knob, Limits, PlanIdentity, TensorValue, canon};
 
 /// A plan file. Kind 0: as it stands; 1: with its length, digests and root hash made right; 2: a valid plan, changed and made right.
 pub(super) fn file(input: &[u8]) -> Stage {
@@ -98,20 +98,7 @@ fn valid(graph: &Valid, bytes: &[u8]) -> Vec<u8> {
         engine_revision: "1".into(),
         knobs: vec![Knob { id: "k".into(), value: bytes.len().to_string() }],
     };
-    let meta = PlanMetaV1 {
-        plan_key: identity.key().0,
-        graph_key: identity.graph.0,
-        target: identity.target,
-        provider: identity.provider,
-        engine_id: engine_id(&identity.engine),
-        engine: identity.engine,
-        engine_revision: identity.engine_revision,
-        api_floor: [1, 0, 0],
-        knobs: identity.knobs.into_iter().map(|k| KnobV1 { id: k.id, value: k.value }).collect(),
-        workspace_size: 64,
-        bindings: bindings.into(),
-        code_objects: Vec::new(),
-    };
+    let meta = PlanMetaV1 { workspace_size: 64, bindings: bindings.into(), ..PlanMetaV1::of(&identity) };
     let payload = payload.finish().expect("a payload");
     PlanWriter { meta: &meta, canonical: encoding, payload: &payload }.finish().expect("a plan").to_vec()
 }

@@ -7,10 +7,10 @@
 mod decoder;
 
 use decoder::Facts;
-use hipplan::plan::{BakedScalar, BindingV1, CodeObjectV1, KnobV1, PayloadHead, PayloadWriter, PlanMetaV1, PlanView, PlanWriter};
+use hipplan::plan::{BakedScalar, BindingV1, CodeObjectV1, PayloadHead, PayloadWriter, PlanMetaV1, PlanView, PlanWriter};
 use hipplan::{
     Canonical, DataType, Device, GraphBuf, GraphBuilder, Knob, Limits, Loaders, Plan, PlanIdentity, PlanKey, PlanRef, PointwiseMode,
-    RootHash, Runtime, Scalar, ScalarType, Stream, TensorAttributes, TensorValue, VariantPack, Workspace, aligned, canon, engine_id, ops,
+    RootHash, Runtime, Scalar, ScalarType, Stream, TensorAttributes, TensorValue, VariantPack, Workspace, aligned, canon, ops,
 };
 use hipplan_store::record::{RecordKind, decode, encode};
 use std::collections::BTreeMap;
@@ -85,15 +85,7 @@ fn plan() -> Vec<u8> {
         first_use: first_use.into(),
     };
     let meta = PlanMetaV1 {
-        plan_key: identity.key().0,
-        graph_key: identity.graph.0,
-        target: identity.target,
-        provider: identity.provider,
-        engine_id: engine_id(&identity.engine),
-        engine: identity.engine,
-        engine_revision: identity.engine_revision,
         api_floor: [1, 2, 0],
-        knobs: identity.knobs.into_iter().map(|k| KnobV1 { id: k.id, value: k.value }).collect(),
         workspace_size: 4096,
         bindings: vec![
             binding(0, 0, 0, &[2, 3], &[3, 1], "node 0 pointwise.in_0"),
@@ -103,6 +95,7 @@ fn plan() -> Vec<u8> {
             binding(6, 1, 0, &[2, 3], &[3, 1], "out"),
         ],
         code_objects: vec![CodeObjectV1 { hash: [0xc0; 32], size: 123_456 }],
+        ..PlanMetaV1::of(&identity)
     };
     PlanWriter { meta: &meta, canonical: &canonical.encoding, payload: &payload() }.finish().expect("a plan").to_vec()
 }

@@ -35,6 +35,31 @@ pub struct PlanMetaV1 {
     pub code_objects: Vec<CodeObjectV1>,
 }
 
+impl PlanMetaV1 {
+    /// The metadata of a plan with this identity: its keys and the engine's id follow from it, knobs are sorted, the floor is the
+    /// lowest, all else is empty.
+    pub fn of(identity: &PlanIdentity) -> Self {
+        let PlanIdentity { graph, target, provider, engine, engine_revision, knobs } = identity;
+        let mut knobs: Vec<KnobV1> = knobs.iter().map(|k| KnobV1 { id: k.id.clone(), value: k.value.clone() }).collect();
+        knobs.sort_by(|a, b| (&a.id, &a.value).cmp(&(&b.id, &b.value)));
+        let ApiVersion { major, minor, patch } = ApiVersion::BASELINE;
+        Self {
+            plan_key: identity.key().0,
+            graph_key: graph.0,
+            target: target.clone(),
+            provider: provider.clone(),
+            engine: engine.clone(),
+            engine_id: engine_id(engine),
+            engine_revision: engine_revision.clone(),
+            api_floor: [major, minor, patch],
+            knobs,
+            workspace_size: 0,
+            bindings: Vec::new(),
+            code_objects: Vec::new(),
+        }
+    }
+}
+
 /// One engine setting.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[rkyv(derive(Debug))]

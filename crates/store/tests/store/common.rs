@@ -1,7 +1,7 @@
 //! Plans to store, folders to look at, and warnings to count.
 
 use hipplan_serialize::plan::{CodeObjectV1, PayloadWriter, PlanMetaV1, PlanWriter};
-use hipplan_serialize::{AlignedBytes, Digest, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey, engine_id};
+use hipplan_serialize::{AlignedBytes, Digest, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey};
 use hipplan_store::{Mode, Persisted, Store};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,18 +35,8 @@ pub(crate) fn plan_of_engine(graph: &[u8], engine: &str, body: usize, code_objec
         knobs: Vec::new(),
     };
     let meta = PlanMetaV1 {
-        plan_key: identity.key().0,
-        graph_key: identity.graph.0,
-        target: identity.target,
-        provider: identity.provider,
-        engine_id: engine_id(&identity.engine),
-        engine: identity.engine,
-        engine_revision: identity.engine_revision,
-        api_floor: [1, 0, 0],
-        knobs: Vec::new(),
-        workspace_size: 0,
-        bindings: Vec::new(),
         code_objects: code_objects.iter().map(|d| CodeObjectV1 { hash: d.hash.0, size: d.size }).collect(),
+        ..PlanMetaV1::of(&identity)
     };
     let body: Vec<u8> = (0..body).map(|i| (i * 7) as u8).collect();
     let payload = PayloadWriter { kind: "test", version: 1, runtime_uids: Vec::new(), baked: Vec::new(), body: &body };
