@@ -11,6 +11,7 @@ pub mod cpu;
 mod cpu_loader;
 mod device;
 mod error;
+pub mod hip;
 mod host_memory;
 mod loader;
 mod plan;

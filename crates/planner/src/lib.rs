@@ -9,6 +9,7 @@ mod batch;
 mod compile;
 pub mod cpu;
 mod ensure;
+pub mod hip;
 mod provider;
 
 pub use batch::{BatchItem, BatchOptions, BatchReport, Outcome, Progress, ReportRow, compile_batch};
