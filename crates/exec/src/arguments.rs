@@ -1,9 +1,9 @@
 //! The arguments of one execution, by binding: a template that is filled in place.
 
-use crate::ExecError;
 use crate::error::InvalidValue;
 use crate::variant_pack::{Binding, DeviceBuffer, VariantPack};
-use hipplan_serialize::plan::{ArchivedPlanMetaV1, BindingKind, BindingRole, PayloadView};
+use crate::{ExecError, MemorySpace};
+use hipplan_serialize::plan::{ArchivedBindingV1, ArchivedPlanMetaV1, BindingKind, BindingRole, PayloadView};
 use hipplan_serialize::{DataType, TensorValue};
 
 /// Position of a tensor among the bindings in the plan's metadata.
@@ -26,6 +26,8 @@ struct Slot {
     role: BindingRole,
     dtype: DataType,
     span_bytes: u64,
+    /// Bytes, a power of two.
+    align: usize,
     /// For messages: where the graph uses it, and its name where that is known.
     label: String,
 }
@@ -55,6 +57,10 @@ pub(crate) struct ArgumentTable {
     template: Vec<Argument>,
     current: Vec<Argument>,
     filled: Vec<bool>,
+    /// Where each entry of the pack before stood in `slots`: packs seldom change their order.
+    seen: Vec<u32>,
+    /// Whose memory device tensors must be.
+    space: MemorySpace,
 }
 
 // SAFETY: the pointers in `current` are put there by an `execute` call, which also removes them; no other thread can be in one,
@@ -66,6 +72,7 @@ impl ArgumentTable {
     pub(crate) fn new(
         meta: &ArchivedPlanMetaV1,
         payload: &PayloadView<'_>,
+        space: MemorySpace,
         mut name: impl FnMut(u32) -> Option<(i64, String)>,
     ) -> Result<Self, ExecError> {
         let mut slots = Vec::with_capacity(meta.bindings.len());
@@ -74,18 +81,12 @@ impl ArgumentTable {
             let ordinal = b.ordinal.to_native();
             let (uid, name) = name(ordinal).unwrap_or((i64::from(ordinal), String::new()));
             let (kind, dtype) = (b.kind(), b.dtype());
-            let strides = b.strides.iter().map(|s| s.to_native());
-            let span = b.dims.iter().zip(strides).try_fold(1_u64, |span, (dim, stride)| {
-                let steps = u64::try_from(dim.to_native().checked_sub(1)?).ok()?;
-                span.checked_add(steps.checked_mul(u64::try_from(stride).ok()?)?)
-            });
-            let bits = span.and_then(|span| span.checked_mul(u64::from(dtype.bits())));
             let first_use = b.first_use.as_str();
             let label = match name.as_str() {
                 "" => format!("tensor uid {uid} ({first_use})"),
                 name => format!("tensor {name:?} uid {uid} ({first_use})"),
             };
-            let Some(bits) = bits else {
+            let Some(span_bytes) = span_bytes(b) else {
                 return Err(hipplan_serialize::plan::PlanError::MetadataField {
                     field: format!("span of {label}"),
                     found: format!("dims {:?}, strides {:?}", b.dims, b.strides),
@@ -97,11 +98,13 @@ impl ArgumentTable {
                 BindingKind::Constant | BindingKind::DefaultedScalar => Argument::Scalar(baked(payload, ordinal, dtype, &label)?),
                 BindingKind::Device | BindingKind::RuntimeScalar => Argument::Absent,
             });
-            slots.push(Slot { uid, kind, role: b.role(), dtype, span_bytes: bits.div_ceil(8), label });
+            let align = (dtype.bits() as usize).div_ceil(8).next_power_of_two();
+            slots.push(Slot { uid, kind, role: b.role(), dtype, span_bytes, align, label });
         }
         let mut by_uid: Vec<_> = slots.iter().zip(0..).map(|(s, i)| (s.uid, BindingIx(i))).collect();
         by_uid.sort_unstable_by_key(|&(uid, _)| uid);
-        Ok(Self { current: template.clone(), filled: vec![false; slots.len()], template, slots, by_uid })
+        let (current, filled, seen) = (template.clone(), vec![false; slots.len()], vec![0; slots.len()]);
+        Ok(Self { slots, by_uid, template, current, filled, seen, space })
     }
 
     /// Forgets the arguments: pointers of a pack are not kept behind its call (R16 §4.6).
@@ -113,12 +116,11 @@ impl ArgumentTable {
     pub(crate) fn fill(&mut self, pack: &VariantPack<'_>) -> Result<(), ExecError> {
         self.clear();
         self.filled.fill(false);
-        for &(uid, binding) in pack.entries() {
-            let Ok(at) = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid) else { continue };
-            let at = self.by_uid[at].1.0 as usize;
+        for (position, &(uid, binding)) in pack.entries().iter().enumerate() {
+            let Some(at) = self.find(position, uid) else { continue };
             let slot = &self.slots[at];
             // An inert entry changes nothing, however often it stands there.
-            if let Some(argument) = slot.take(binding)? {
+            if let Some(argument) = slot.take(binding, self.space)? {
                 if std::mem::replace(&mut self.filled[at], true) {
                     return Err(slot.invalid(InvalidValue::Twice { uid }));
                 }
@@ -126,6 +128,21 @@ impl ArgumentTable {
             }
         }
         Ok(())
+    }
+
+    /// Position in `slots` of a uid that stands at this position of the pack.
+    fn find(&mut self, position: usize, uid: i64) -> Option<usize> {
+        if let Some(&at) = self.seen.get(position)
+            && self.slots[at as usize].uid == uid
+        {
+            return Some(at as usize);
+        }
+        let at = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok()?;
+        let at = self.by_uid[at].1.0;
+        if let Some(seen) = self.seen.get_mut(position) {
+            *seen = at;
+        }
+        Some(at as usize)
     }
 
     pub(crate) fn arguments(&self) -> Arguments<'_> {
@@ -137,6 +154,16 @@ impl ArgumentTable {
         let at = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok()?;
         Some(self.slots[self.by_uid[at].1.0 as usize].span_bytes)
     }
+}
+
+/// Bytes from the first element of a binding's tensor to its last, if that can be counted.
+pub(crate) fn span_bytes(b: &ArchivedBindingV1) -> Option<u64> {
+    let strides = b.strides.iter().map(|s| s.to_native());
+    let span = b.dims.iter().zip(strides).try_fold(1_u64, |span, (dim, stride)| {
+        let steps = u64::try_from(dim.to_native().checked_sub(1)?).ok()?;
+        span.checked_add(steps.checked_mul(u64::try_from(stride).ok()?)?)
+    });
+    Some(span?.checked_mul(u64::from(b.dtype().bits()))?.div_ceil(8))
 }
 
 /// The baked scalar of a tensor, as one element of its type.
@@ -159,7 +186,7 @@ impl Slot {
     }
 
     /// What a pack entry means for this binding; nothing where the entry is inert. The by-value table of the requirements, row by row.
-    fn take(&self, binding: Binding) -> Result<Option<Argument>, ExecError> {
+    fn take(&self, binding: Binding, space: MemorySpace) -> Result<Option<Argument>, ExecError> {
         match (self.kind, binding) {
             (BindingKind::Constant, _) => Ok(None),
             (BindingKind::DefaultedScalar, Binding::Override(value)) => self.scalar(value).map(Some),
@@ -167,15 +194,18 @@ impl Slot {
             (BindingKind::RuntimeScalar, Binding::Scalar(value) | Binding::Override(value)) => self.scalar(value).map(Some),
             (BindingKind::RuntimeScalar, Binding::Raw(pointer)) => self.read_host_scalar(pointer.cast_const().cast()).map(Some),
             (BindingKind::RuntimeScalar, Binding::Device(_)) => Err(self.invalid(InvalidValue::TensorForScalar)),
-            (BindingKind::Device, Binding::Device(buffer)) => self.device(buffer).map(Some),
+            (BindingKind::Device, Binding::Device(buffer)) => self.device(buffer, space).map(Some),
             (BindingKind::Device, Binding::Raw(pointer)) => {
-                self.device(DeviceBuffer { ptr: pointer.cast(), len: None, writable: true }).map(Some)
+                self.device(DeviceBuffer { ptr: pointer.cast(), len: None, writable: true, space }, space).map(Some)
             }
             (BindingKind::Device, Binding::Scalar(_) | Binding::Override(_)) => Err(self.invalid(InvalidValue::ScalarForTensor)),
         }
     }
 
-    fn device(&self, buffer: DeviceBuffer) -> Result<Argument, ExecError> {
+    fn device(&self, buffer: DeviceBuffer, expected: MemorySpace) -> Result<Argument, ExecError> {
+        if buffer.space != expected {
+            return Err(self.invalid(InvalidValue::Memory { found: buffer.space, expected }));
+        }
         if buffer.ptr.is_null() {
             return Err(self.invalid(InvalidValue::Null));
         }
@@ -185,9 +215,9 @@ impl Slot {
         if let Some(len) = buffer.len.filter(|&len| (len as u64) < self.span_bytes) {
             return Err(self.invalid(InvalidValue::BufferSize { found: len as u64, expected: self.span_bytes }));
         }
-        let align = (self.dtype.bits() as usize).div_ceil(8).next_power_of_two();
-        if !(buffer.ptr as usize).is_multiple_of(align) {
-            return Err(self.invalid(InvalidValue::Alignment { expected: align as u64 }));
+        // `align` is a power of two.
+        if (buffer.ptr as usize) & (self.align - 1) != 0 {
+            return Err(self.invalid(InvalidValue::Alignment { expected: self.align as u64 }));
         }
         Ok(Argument::Device(buffer.ptr))
     }
@@ -226,18 +256,30 @@ impl Arguments<'_> {
     /// # Errors
     /// [`ExecError::InvalidValue`] naming the caller's uid and the tensor.
     pub fn find_device_buffer(&self, binding: BindingIx) -> Result<*mut u8, ExecError> {
-        let Self(table) = self;
-        let at = binding.0 as usize;
-        let Some(argument) = table.current.get(at) else {
-            return Err(ExecError::NoBinding { position: binding.0, bindings: table.slots.len() });
-        };
-        match argument {
-            Argument::Device(pointer) => Ok(*pointer),
-            Argument::Scalar(element) => Ok(element.0.as_ptr().cast_mut()),
-            Argument::Absent => {
-                let slot = &table.slots[at];
-                Err(slot.invalid(InvalidValue::Missing { uid: slot.uid }))
-            }
+        match self.0.current.get(binding.0 as usize) {
+            Some(Argument::Device(pointer)) => Ok(*pointer),
+            Some(Argument::Scalar(element)) => Ok(element.0.as_ptr().cast_mut()),
+            Some(Argument::Absent) | None => Err(self.missing(binding)),
+        }
+    }
+
+    /// The value of a by-value tensor: one element of its type, in the first bytes of the array.
+    ///
+    /// # Errors
+    /// As [`find_device_buffer`](Self::find_device_buffer); also for a tensor that is not by value.
+    pub fn find_scalar(&self, binding: BindingIx) -> Result<[u8; 8], ExecError> {
+        match self.0.current.get(binding.0 as usize) {
+            Some(Argument::Scalar(element)) => Ok(element.0),
+            Some(Argument::Device(_)) => Err(self.0.slots[binding.0 as usize].invalid(InvalidValue::TensorForScalar)),
+            Some(Argument::Absent) | None => Err(self.missing(binding)),
+        }
+    }
+
+    #[cold]
+    fn missing(&self, binding: BindingIx) -> ExecError {
+        match self.0.slots.get(binding.0 as usize) {
+            Some(slot) => slot.invalid(InvalidValue::Missing { uid: slot.uid }),
+            None => ExecError::NoBinding { position: binding.0, bindings: self.0.slots.len() },
         }
     }
 }

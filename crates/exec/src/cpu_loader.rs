@@ -3,7 +3,7 @@
 use crate::arguments::{Arguments, BindingIx};
 use crate::cpu::{self, CpuProgram, Place};
 use crate::loader::{Executable, Loader};
-use crate::{Device, ExecError, Stream};
+use crate::{CodeObjects, Device, ExecError, Stream, WorkspaceRef};
 use hipplan_serialize::plan::{BindingKind, BindingRole, PayloadError, PayloadView, PlanView};
 use std::ops::RangeInclusive;
 
@@ -25,8 +25,16 @@ impl Loader for CpuLoader {
         CPU_PAYLOAD_VERSION..=CPU_PAYLOAD_VERSION
     }
 
-    fn load(&self, plan: &PlanView<'_>, payload: &PayloadView<'_>, device: &Device) -> Result<Box<dyn Executable>, ExecError> {
-        let Device::Cpu = device;
+    fn load(
+        &self,
+        plan: &PlanView<'_>,
+        payload: &PayloadView<'_>,
+        device: &Device,
+        _: &dyn CodeObjects,
+    ) -> Result<Box<dyn Executable>, ExecError> {
+        let Device::Cpu = device else {
+            return Err(ExecError::LoaderDevice { kind: CPU_PAYLOAD_KIND, device: device.to_string() });
+        };
         let body = |reason: String| PayloadError::Body { kind: CPU_PAYLOAD_KIND.to_owned(), reason };
         let program = rkyv::from_bytes::<CpuProgram, rkyv::rancor::Error>(payload.body()).map_err(|e| body(e.to_string()))?;
         if program.workspace_size != plan.meta().workspace_size.to_native() {
@@ -84,7 +92,7 @@ struct CpuExecutable {
 unsafe impl Send for CpuExecutable {}
 
 impl Executable for CpuExecutable {
-    fn execute(&mut self, arguments: &Arguments<'_>, workspace: &mut [u8], _: Stream) -> Result<(), ExecError> {
+    fn execute(&mut self, arguments: &Arguments<'_>, workspace: WorkspaceRef<'_>, _: Stream<'_>) -> Result<(), ExecError> {
         for &(ordinal, binding) in &self.bound {
             match arguments.find_device_buffer(binding) {
                 Ok(base) => self.bases[ordinal as usize] = base,
@@ -98,7 +106,7 @@ impl Executable for CpuExecutable {
         // bindings describe and writes only outputs; `Arguments` that buffers are as large and as aligned as their bindings ask
         // for, and writable where they are outputs, so that they are borrowed exclusively and overlap nothing (or the caller of
         // `VariantPack::raw` promised all that). The workspace's size and alignment were checked by `BoundPlan::execute`.
-        unsafe { self.executable.run(&self.bases, workspace.as_mut_ptr()) };
+        unsafe { self.executable.run(&self.bases, workspace.as_ptr()) };
         self.bases.fill(std::ptr::null_mut());
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Where plans execute.
 
-use crate::ExecError;
-use crate::host_memory::{ALIGN, HostMemory};
+use crate::hip::{HipDevice, HipRuntime};
+use crate::{ExecError, MemorySpace};
 use hipplan_serialize::Target;
+use std::fmt;
 
 /// A device that plans are bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,44 +11,71 @@ use hipplan_serialize::Target;
 pub enum Device {
     /// This process: buffers are its memory, and an execution has finished when `execute` returns.
     Cpu,
+    /// An AMD GPU: buffers are its memory, and executions are put on streams.
+    Hip(HipDevice),
 }
 
 impl Device {
+    /// The AMD GPU with this number, of the HIP runtime that [`HipRuntime::find`] finds.
+    ///
+    /// # Errors
+    /// There is no HIP runtime or no such device, or its architecture has no target.
+    pub fn hip(ordinal: u32) -> Result<Self, ExecError> {
+        Ok(Self::Hip(HipRuntime::find()?.device(ordinal)?))
+    }
+
+    /// The device that a text names: `cpu`, `hip` (the first AMD GPU) or `hip:N`.
+    ///
+    /// # Errors
+    /// The text names none, or the device is not there.
+    pub fn parse(text: &str) -> Result<Self, ExecError> {
+        match text.split_once(':') {
+            None if text == "cpu" => Ok(Self::Cpu),
+            None if text == "hip" => Self::hip(0),
+            // Digits only: a number may also start with a plus sign.
+            Some(("hip", digits)) if digits.bytes().all(|b| b.is_ascii_digit()) => {
+                Self::hip(digits.parse().map_err(|_| ExecError::DeviceName { text: text.to_owned() })?)
+            }
+            _ => Err(ExecError::DeviceName { text: text.to_owned() }),
+        }
+    }
+
     /// Targets whose plans the device runs, best first.
     pub fn targets(&self) -> Vec<Target> {
         match self {
             Self::Cpu => vec![Target::Cpu],
+            Self::Hip(device) => device.targets(),
+        }
+    }
+
+    /// Whose memory its buffers are.
+    pub fn memory_space(&self) -> MemorySpace {
+        match self {
+            Self::Cpu => MemorySpace::Host,
+            Self::Hip(device) => device.memory_space(),
         }
     }
 }
 
-/// The queue that an execution is put on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Stream {
-    /// The device's own. On the CPU device, the calling thread.
-    #[default]
-    Default,
+impl fmt::Display for Device {
+    /// As [`Device::parse`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Hip(device) => write!(f, "hip:{}", device.ordinal()),
+        }
+    }
 }
 
-/// Alignment in bytes that a workspace must have.
-pub const WORKSPACE_ALIGN: usize = ALIGN;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Memory for the tensors between nodes, reused from call to call.
-#[derive(Debug, Default)]
-pub struct Workspace(HostMemory);
-
-impl Workspace {
-    /// A workspace of so many bytes, zeroed. How much a plan asks for is in its file, which may ask for anything.
-    ///
-    /// # Errors
-    /// [`ExecError::OutOfMemory`] when there are not so many.
-    pub fn new(bytes: u64) -> Result<Self, ExecError> {
-        HostMemory::zeroed(bytes).map(Self).ok_or(ExecError::OutOfMemory { what: "the workspace", bytes })
-    }
-
-    /// The memory; it starts at a multiple of [`WORKSPACE_ALIGN`].
-    pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut self.0
+    #[test]
+    fn what_names_no_device_is_refused() {
+        assert_eq!(Device::parse("cpu").ok(), Some(Device::Cpu));
+        for text in ["", "CPU", "cpu:0", "gpu", "hip:", "hip:-1", "hip:+1", "hip:1:2", "hip:99999999999999999999", "hip 0"] {
+            assert!(matches!(Device::parse(text), Err(ExecError::DeviceName { .. })), "{text}");
+        }
     }
 }

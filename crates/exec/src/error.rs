@@ -1,6 +1,8 @@
 //! Why a plan cannot be bound or executed.
 
+use crate::MemorySpace;
 use crate::cpu::CpuError;
+use crate::hip::{HipError, HipProgramError};
 use hipplan_serialize::DataType;
 use hipplan_serialize::canon::NoKey;
 use hipplan_serialize::plan::{PayloadError, PlanError};
@@ -28,6 +30,21 @@ pub enum ExecError {
     /// The CPU program in the payload is refused.
     #[error("payload: cpu program: {0}")]
     Cpu(CpuError),
+    /// The HIP program in the payload is refused.
+    #[error("payload: hip program: {0}")]
+    HipProgram(#[from] HipProgramError),
+    /// HIP, or a HIP device, failed.
+    #[error(transparent)]
+    Hip(#[from] HipError),
+    /// A code object that the plan names cannot be had.
+    #[error("code object {hash} of {size} bytes cannot be had: {reason}")]
+    CodeObject { hash: String, size: u64, reason: String },
+    /// A payload that executes on another kind of device.
+    #[error("a payload of kind {kind} does not execute on the device {device}")]
+    LoaderDevice { kind: &'static str, device: String },
+    /// A text that names no device.
+    #[error("{text:?} names no device; expected `cpu`, `hip` or `hip:N` with the number of an AMD GPU")]
+    DeviceName { text: String },
     /// A pack entry is missing or cannot be used: hipDNN's INVALID_VALUE.
     #[error("invalid value: {tensor}: {reason}")]
     InvalidValue { uid: i64, tensor: String, reason: InvalidValue },
@@ -37,6 +54,12 @@ pub enum ExecError {
     /// The plan's bindings are not what its graph says.
     #[error("the plan's binding of {tensor} has {field} {found}, the graph says {expected}; compile the graph again")]
     BindingDisagrees { tensor: String, field: &'static str, found: String, expected: String },
+    /// The workspace is another device's.
+    #[error("the workspace is {found}, the plan is bound to a device that needs {expected}")]
+    WorkspaceMemory { found: MemorySpace, expected: MemorySpace },
+    /// The stream is another device's.
+    #[error("the stream is of another device: {found}, the plan is bound to {expected}")]
+    StreamDevice { found: &'static str, expected: MemorySpace },
     /// The workspace is too small.
     #[error("the workspace has {found} bytes, the plan needs {expected}")]
     WorkspaceSize { found: u64, expected: u64 },
@@ -71,6 +94,9 @@ pub enum InvalidValue {
     /// A host scalar of another type.
     #[error("it is a host scalar of type {expected}, and the pack gives a {found}")]
     ScalarType { found: DataType, expected: DataType },
+    /// The buffer is another device's memory.
+    #[error("its buffer is {found}, and the plan is bound to a device that needs {expected}{}", advice(*.found))]
+    Memory { found: MemorySpace, expected: MemorySpace },
     /// An output was given a buffer that may only be read.
     #[error("it is written, and the pack gives a read-only buffer")]
     ReadOnly,
@@ -80,6 +106,14 @@ pub enum InvalidValue {
     /// The buffer starts in the wrong place.
     #[error("its buffer starts at an address that is not a multiple of {expected}, the size of an element")]
     Alignment { expected: u64 },
+}
+
+/// What to do about memory of the wrong kind.
+fn advice(found: MemorySpace) -> &'static str {
+    match found {
+        MemorySpace::Host => "; copy it to DeviceMemory, and give that with device_input or device_output",
+        MemorySpace::Hip { .. } => "",
+    }
 }
 
 impl From<CpuError> for ExecError {

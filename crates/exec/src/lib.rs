@@ -2,11 +2,12 @@
 //!
 //! * [`Plan`]: a checked plan file; [`BoundPlan`]: loaded on a [`Device`] and ready.
 //! * [`VariantPack`]: what one execution is given, by tensor uid.
-//! * [`Loader`]: the executing half of a provider; [`cpu`]: the CPU provider's kernels.
+//! * [`Loader`]: the executing half of a provider; [`cpu`]: the CPU provider's kernels; [`hip`]: AMD GPUs.
 //! * [`mod@reference`]: naive implementations in higher precision, which every provider is checked against.
 
 mod agreement;
 mod arguments;
+mod code_objects;
 pub mod cpu;
 mod cpu_loader;
 mod device;
@@ -14,16 +15,23 @@ mod error;
 pub mod hip;
 mod host_memory;
 mod loader;
+mod memory_space;
 mod plan;
 pub mod reference;
 mod restore;
+mod stream;
 mod variant_pack;
+mod workspace;
 
 pub use arguments::{Arguments, BindingIx};
+pub use code_objects::CodeObjects;
 pub use cpu_loader::{CPU_PAYLOAD_KIND, CPU_PAYLOAD_VERSION, CpuLoader};
-pub use device::{Device, Stream, WORKSPACE_ALIGN, Workspace};
+pub use device::Device;
 pub use error::{ExecError, InvalidValue};
 pub use loader::{Executable, Loader, Loaders};
+pub use memory_space::MemorySpace;
 pub use plan::{BoundPlan, Plan};
 pub use restore::{Restore, RestoreMiss, describe_misses, find_by_graph_key};
+pub use stream::{RawHipStream, Stream};
 pub use variant_pack::VariantPack;
+pub use workspace::{WORKSPACE_ALIGN, Workspace, WorkspaceRef};

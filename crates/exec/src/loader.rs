@@ -1,7 +1,7 @@
 //! The executing half of a provider: payload in, executable out.
 
 use crate::arguments::Arguments;
-use crate::{Device, ExecError, Stream};
+use crate::{CodeObjects, Device, ExecError, Stream, WorkspaceRef};
 use hipplan_serialize::plan::{PayloadError, PayloadView, PlanView};
 use std::ops::RangeInclusive;
 
@@ -13,20 +13,29 @@ pub trait Loader: Send + Sync {
     /// The payload versions that it accepts. Staleness is this range, not a build version.
     fn versions(&self) -> RangeInclusive<u32>;
 
-    /// Makes a payload executable on a device. Kind and version have been accepted, and the runtime set agrees with the bindings.
+    /// Makes a payload executable on a device. Kind and version have been accepted, the runtime set agrees with the bindings, and the
+    /// plan's target is one of the device's.
     ///
     /// # Errors
-    /// The payload is damaged or asks for what the device cannot do.
-    fn load(&self, plan: &PlanView<'_>, payload: &PayloadView<'_>, device: &Device) -> Result<Box<dyn Executable>, ExecError>;
+    /// The payload is damaged or asks for what the device cannot do, or a code object that it names cannot be had.
+    fn load(
+        &self,
+        plan: &PlanView<'_>,
+        payload: &PayloadView<'_>,
+        device: &Device,
+        code_objects: &dyn CodeObjects,
+    ) -> Result<Box<dyn Executable>, ExecError>;
 }
 
 /// A loaded plan.
 pub trait Executable: Send {
-    /// Executes once. Called with a workspace that is large enough and aligned.
+    /// Executes once, or puts an execution on the stream. Called with a workspace that is the device's, large enough and aligned, and
+    /// with a stream of the device.
     ///
     /// # Errors
-    /// [`ExecError::InvalidValue`] for an argument that [`Arguments::find_device_buffer`] refuses.
-    fn execute(&mut self, arguments: &Arguments<'_>, workspace: &mut [u8], stream: Stream) -> Result<(), ExecError>;
+    /// [`ExecError::InvalidValue`] for an argument that [`Arguments::find_device_buffer`] refuses, before anything is executed; what the
+    /// device reports.
+    fn execute(&mut self, arguments: &Arguments<'_>, workspace: WorkspaceRef<'_>, stream: Stream<'_>) -> Result<(), ExecError>;
 }
 
 /// The loaders that a process has, by payload kind.
@@ -41,7 +50,7 @@ impl std::fmt::Debug for Loaders {
 impl Default for Loaders {
     /// The loaders of the providers that are built in.
     fn default() -> Self {
-        Self(vec![Box::new(crate::CpuLoader)])
+        Self(vec![Box::new(crate::CpuLoader), Box::new(crate::hip::HipLoader)])
     }
 }
 

@@ -2,15 +2,22 @@
 
 use crate::agreement;
 use crate::arguments::ArgumentTable;
-use crate::device::WORKSPACE_ALIGN;
-use crate::{Device, ExecError, Executable, Loaders, Stream, VariantPack};
+use crate::code_objects::NoCodeObjects;
+use crate::{CodeObjects, Device, ExecError, Executable, Loaders, MemorySpace, Stream, VariantPack, WorkspaceRef};
 use hipplan_serialize::plan::{PayloadView, PlanView};
 use hipplan_serialize::{GraphKey, PlanKey, VerifiedGraph};
 
 /// A checked plan over borrowed bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Plan<'a> {
     view: PlanView<'a>,
+    code_objects: &'a dyn CodeObjects,
+}
+
+impl std::fmt::Debug for Plan<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan").field("view", &self.view).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Plan<'a> {
@@ -19,12 +26,18 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// The first thing that is wrong with the file.
     pub fn open(file: &'a [u8]) -> Result<Self, ExecError> {
-        Ok(Self { view: PlanView::open(file)? })
+        Ok(Self::new(PlanView::open(file)?))
     }
 
     /// A plan that has been opened already.
     pub fn new(view: PlanView<'a>) -> Self {
-        Self { view }
+        Self { view, code_objects: &NoCodeObjects }
+    }
+
+    /// The same plan, and where the code objects are that it names: the store that it comes from. Plans of the CPU name none.
+    #[must_use]
+    pub fn with_code_objects(self, code_objects: &'a dyn CodeObjects) -> Self {
+        Self { code_objects, ..self }
     }
 
     /// The file.
@@ -45,7 +58,8 @@ impl<'a> Plan<'a> {
     /// Loads the plan on a device; packs will name tensors by canonical ordinal.
     ///
     /// # Errors
-    /// The payload is refused: damaged, of a kind or version that no loader accepts, or in disagreement with the bindings.
+    /// The payload is refused: damaged, of a kind or version that no loader accepts, or in disagreement with the bindings; a code object
+    /// cannot be had or loaded.
     pub fn bind_by_key(&self, device: &Device, loaders: &Loaders) -> Result<BoundPlan, ExecError> {
         self.bind(device, loaders, |_| Ok(()), |_| None)
     }
@@ -89,9 +103,10 @@ impl<'a> Plan<'a> {
         let (loader, payload) = loaders.loader_of(&self.view)?;
         self.view.check_runtime_set(&payload)?;
         agrees(&payload)?;
-        let table = ArgumentTable::new(meta, &payload, name)?;
-        let executable = loader.load(&self.view, &payload, device)?;
-        Ok(BoundPlan { table, executable, workspace_size: meta.workspace_size.to_native(), key: self.key() })
+        let space = device.memory_space();
+        let table = ArgumentTable::new(meta, &payload, space, name)?;
+        let executable = loader.load(&self.view, &payload, device, self.code_objects)?;
+        Ok(BoundPlan { table, executable, workspace_size: meta.workspace_size.to_native(), space, key: self.key() })
     }
 }
 
@@ -102,6 +117,7 @@ pub struct BoundPlan {
     table: ArgumentTable,
     executable: Box<dyn Executable>,
     workspace_size: u64,
+    space: MemorySpace,
     key: PlanKey,
 }
 
@@ -122,25 +138,40 @@ impl BoundPlan {
         self.workspace_size
     }
 
+    /// Whose memory buffers and workspace must be.
+    pub fn memory_space(&self) -> MemorySpace {
+        self.space
+    }
+
     /// Bytes from the first element of a tensor to its last, for a uid that packs may name.
     pub fn span_bytes(&self, uid: i64) -> Option<u64> {
         self.table.span_bytes(uid)
     }
 
-    /// Executes once. On the CPU device it has finished when this returns; it allocates nothing.
+    /// Executes once, and allocates nothing. On the CPU device it has finished when this returns. On a HIP device it is put on the stream:
+    /// results are there when the stream has come so far, while scalars have been read when this returns.
     ///
-    /// `workspace` holds at least [`workspace_size`](Self::workspace_size) bytes and starts at a multiple of [`WORKSPACE_ALIGN`].
+    /// `workspace` is memory of the plan's device: a [`Workspace`](crate::Workspace) or a slice on the CPU, a
+    /// [`DeviceMemory`](crate::hip::DeviceMemory) on a HIP device. It holds at least [`workspace_size`](Self::workspace_size) bytes and
+    /// starts at a multiple of [`WorkspaceRef::align`]; a plan that needs none takes `&mut []` on every device.
     ///
     /// # Errors
-    /// [`ExecError::InvalidValue`] for a missing or unusable entry of the pack, before anything is computed; a workspace that is
-    /// too small or badly aligned.
-    pub fn execute(&mut self, pack: &VariantPack<'_>, workspace: &mut [u8], stream: Stream) -> Result<(), ExecError> {
-        if (workspace.len() as u64) < self.workspace_size {
-            return Err(ExecError::WorkspaceSize { found: workspace.len() as u64, expected: self.workspace_size });
+    /// [`ExecError::InvalidValue`] for a missing or unusable entry of the pack, before anything is computed; a workspace or stream that
+    /// is another device's, or a workspace that is too small or badly aligned; what the device reports.
+    pub fn execute<'w>(
+        &mut self,
+        pack: &VariantPack<'_>,
+        workspace: impl Into<WorkspaceRef<'w>>,
+        stream: Stream<'_>,
+    ) -> Result<(), ExecError> {
+        self.execute_in(pack, workspace.into(), stream)
+    }
+
+    fn execute_in(&mut self, pack: &VariantPack<'_>, workspace: WorkspaceRef<'_>, stream: Stream<'_>) -> Result<(), ExecError> {
+        if self.workspace_size > 0 {
+            workspace.check(self.workspace_size, self.space)?;
         }
-        if self.workspace_size > 0 && !(workspace.as_ptr() as usize).is_multiple_of(WORKSPACE_ALIGN) {
-            return Err(ExecError::WorkspaceAlignment { expected: WORKSPACE_ALIGN as u64 });
-        }
+        stream.check(self.space)?;
         let result = self.table.fill(pack).and_then(|()| self.executable.execute(&self.table.arguments(), workspace, stream));
         self.table.clear();
         result

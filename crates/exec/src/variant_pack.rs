@@ -1,16 +1,20 @@
 //! What a caller gives to one execution: tensors by uid (R16 §4.5).
 
+use crate::MemorySpace;
+use crate::hip::{DeviceSlice, DeviceSliceMut};
 use hipplan_serialize::{Scalar, TensorValue};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-/// A buffer on the device. For the CPU device, memory of this process.
+/// A buffer for a device tensor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceBuffer {
     pub(crate) ptr: *mut u8,
     /// Bytes; `None` where the caller did not say.
     pub(crate) len: Option<usize>,
     pub(crate) writable: bool,
+    /// Whose memory it is. For what C callers give, taken to be the plan's device's.
+    pub(crate) space: MemorySpace,
 }
 
 /// What stands under a uid. A device buffer and a host scalar are different things, so that the confusion of R16 §7.3
@@ -62,16 +66,30 @@ impl<'b> VariantPack<'b> {
         self.entries.is_empty()
     }
 
-    /// A tensor that is only read: its memory from the first element to the last.
+    /// A tensor that is only read, for a plan on the CPU: its memory from the first element to the last.
     pub fn input<T: bytemuck::NoUninit>(&mut self, uid: i64, data: &'b [T]) -> &mut Self {
         let (ptr, len) = (data.as_ptr().cast_mut().cast(), Some(size_of_val(data)));
-        self.push(uid, Binding::Device(DeviceBuffer { ptr, len, writable: false }))
+        self.push(uid, Binding::Device(DeviceBuffer { ptr, len, writable: false, space: MemorySpace::Host }))
     }
 
-    /// A tensor that is written: its memory from the first element to the last.
+    /// A tensor that is written, for a plan on the CPU: its memory from the first element to the last.
     pub fn output<T: bytemuck::AnyBitPattern + bytemuck::NoUninit>(&mut self, uid: i64, data: &'b mut [T]) -> &mut Self {
         let (ptr, len) = (data.as_mut_ptr().cast(), Some(size_of_val(data)));
-        self.push(uid, Binding::Device(DeviceBuffer { ptr, len, writable: true }))
+        self.push(uid, Binding::Device(DeviceBuffer { ptr, len, writable: true, space: MemorySpace::Host }))
+    }
+
+    /// A tensor that is only read, for a plan on a HIP device: a [`DeviceMemory`](crate::hip::DeviceMemory) or a part of one, from the
+    /// first element to the last.
+    pub fn device_input(&mut self, uid: i64, memory: impl Into<DeviceSlice<'b>>) -> &mut Self {
+        let (ptr, len, space) = memory.into().parts();
+        self.push(uid, Binding::Device(DeviceBuffer { ptr, len: Some(len), writable: false, space }))
+    }
+
+    /// A tensor that is written, for a plan on a HIP device: a [`DeviceMemory`](crate::hip::DeviceMemory) or a part of one, from the
+    /// first element to the last.
+    pub fn device_output(&mut self, uid: i64, memory: impl Into<DeviceSliceMut<'b>>) -> &mut Self {
+        let (ptr, len, space) = memory.into().parts();
+        self.push(uid, Binding::Device(DeviceBuffer { ptr, len: Some(len), writable: true, space }))
     }
 
     /// The value of a user-supplied runtime scalar. Inert for constants and for scalars with a default.
@@ -94,7 +112,7 @@ impl<'b> VariantPack<'b> {
         self.push(uid, Binding::Override(value))
     }
 
-    /// An entry as C callers give it: a device pointer, or, for the uids in the plan's runtime set, a host pointer to one element.
+    /// An entry as C callers give it: a pointer to memory of the plan's device, or, for the uids in the plan's runtime set, a host pointer to one element.
     ///
     /// # Safety
     /// Until the end of the execution: a pointer of a uid in the plan's runtime set points to a readable element of the tensor's

@@ -38,8 +38,9 @@
 mod runtime;
 
 pub use hipplan_exec::{
-    Arguments, BindingIx, BoundPlan, Device, ExecError, Executable, InvalidValue, Loader, Loaders, Plan, Restore, RestoreMiss, Stream,
-    VariantPack, WORKSPACE_ALIGN, Workspace, cpu, describe_misses, find_by_graph_key, reference,
+    Arguments, BindingIx, BoundPlan, CodeObjects, Device, ExecError, Executable, InvalidValue, Loader, Loaders, MemorySpace, Plan,
+    RawHipStream, Restore, RestoreMiss, Stream, VariantPack, WORKSPACE_ALIGN, Workspace, WorkspaceRef, cpu, describe_misses,
+    find_by_graph_key, hip, reference,
 };
 pub use hipplan_planner::{
     BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, Offer, Outcome, Persistence, Progress,

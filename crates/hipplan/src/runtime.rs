@@ -48,7 +48,17 @@ impl Runtime {
 
     /// A runtime for the CPU device over a store that has been opened.
     pub fn new(store: Store) -> Self {
-        Self { store, device: Device::Cpu, providers: Providers::default() }
+        Self::on(store, Device::Cpu)
+    }
+
+    /// A runtime for a device over a store that has been opened.
+    pub fn on(store: Store, device: Device) -> Self {
+        Self { store, device, providers: Providers::default() }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
     /// The store.
@@ -66,7 +76,9 @@ impl Runtime {
     /// # Errors
     /// No provider takes the graph, or compiling failed, or the graph has no key, or the store failed.
     pub fn compile(&self, graph: &VerifiedGraph<'_>) -> Result<Ensured, CompileError> {
-        let request = Request { target: &Target::Cpu, policy: &Policy::Default };
+        let targets = self.device.targets();
+        let target = targets.first().unwrap_or(&Target::Cpu);
+        let request = Request { target, policy: &Policy::Default };
         ensure_plan(&self.store, &graph.canonical()?, &request, &self.providers)
     }
 
@@ -76,7 +88,8 @@ impl Runtime {
     /// The store holds no usable plan, or it cannot be bound. Nothing is compiled.
     pub fn restore(&self, graph: &VerifiedGraph<'_>) -> Result<BoundPlan, RestoreError> {
         let plan = self.find(&graph.canonical()?.key)?;
-        Ok(Plan::new(plan.view()).bind_by_graph(&self.device, self.providers.loaders(), graph)?)
+        let plan = Plan::new(plan.view()).with_code_objects(&self.store);
+        Ok(plan.bind_by_graph(&self.device, self.providers.loaders(), graph)?)
     }
 
     /// Restores the plan of a graph that is known by its key alone. Packs name tensors by canonical ordinal.
@@ -85,7 +98,8 @@ impl Runtime {
     /// The store holds no usable plan, or it cannot be bound. Nothing is compiled.
     pub fn restore_by_key(&self, graph: &GraphKey) -> Result<BoundPlan, RestoreError> {
         let plan = self.find(graph)?;
-        Ok(Plan::new(plan.view()).bind_by_key(&self.device, self.providers.loaders())?)
+        let plan = Plan::new(plan.view()).with_code_objects(&self.store);
+        Ok(plan.bind_by_key(&self.device, self.providers.loaders())?)
     }
 
     /// The plan file of a graph.

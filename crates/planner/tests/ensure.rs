@@ -144,7 +144,7 @@ fn a_damaged_plan_or_selection_is_compiled_again() {
 /// A plan that only another hipplan can load is no answer, and stays for that one.
 #[test]
 fn a_plan_that_no_loader_accepts_is_compiled_again_and_kept_behind() {
-    use hipplan_exec::{Device, ExecError, Executable, Loader, Restore, find_by_graph_key};
+    use hipplan_exec::{CodeObjects, Device, ExecError, Executable, Loader, Restore, find_by_graph_key};
     use hipplan_serialize::plan::{PayloadView, PlanView};
 
     /// Accepts what the cpu provider has not written yet, and would refuse to load it.
@@ -159,7 +159,7 @@ fn a_plan_that_no_loader_accepts_is_compiled_again_and_kept_behind() {
             2..=9
         }
 
-        fn load(&self, _: &PlanView<'_>, _: &PayloadView<'_>, _: &Device) -> Result<Box<dyn Executable>, ExecError> {
+        fn load(&self, _: &PlanView<'_>, _: &PayloadView<'_>, _: &Device, _: &dyn CodeObjects) -> Result<Box<dyn Executable>, ExecError> {
             Err(ExecError::OutOfMemory { what: "nothing", bytes: 0 })
         }
     }

@@ -1,0 +1,66 @@
+//! The queue that an execution is put on.
+
+use crate::hip::HipStream;
+use crate::{ExecError, MemorySpace};
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+/// The queue that an execution is put on.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub enum Stream<'s> {
+    /// The device's own: the calling thread on the CPU device, HIP's null stream on a HIP device.
+    #[default]
+    Default,
+    /// A stream of a HIP device.
+    Hip(&'s HipStream),
+    /// A stream that somebody else made with HIP.
+    RawHip(RawHipStream<'s>),
+}
+
+/// A `hipStream_t` that somebody else made.
+#[derive(Clone, Copy, Debug)]
+pub struct RawHipStream<'s> {
+    raw: *mut c_void,
+    owner: PhantomData<&'s ()>,
+}
+
+// SAFETY: a stream handle may be used from any thread; who made the value promised that it is one.
+unsafe impl Send for RawHipStream<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for RawHipStream<'_> {}
+
+impl RawHipStream<'_> {
+    /// Takes a `hipStream_t`.
+    ///
+    /// # Safety
+    /// As long as the value is used, it is a stream of the device that the plans are bound to which are executed on it, made by the HIP
+    /// runtime that hipplan has opened; or null.
+    pub unsafe fn new(raw: *mut c_void) -> Self {
+        Self { raw, owner: PhantomData }
+    }
+
+    /// The handle.
+    pub fn as_ptr(self) -> *mut c_void {
+        self.raw
+    }
+}
+
+impl<'s> From<&'s HipStream> for Stream<'s> {
+    fn from(stream: &'s HipStream) -> Self {
+        Self::Hip(stream)
+    }
+}
+
+impl Stream<'_> {
+    /// Whether plans that are bound to this device may be executed on the stream.
+    pub(crate) fn check(&self, expected: MemorySpace) -> Result<(), ExecError> {
+        let found = match (self, expected) {
+            (Self::Default, _) | (Self::RawHip(_), MemorySpace::Hip { .. }) => return Ok(()),
+            (Self::Hip(stream), _) if stream.device().memory_space() == expected => return Ok(()),
+            (Self::Hip(_), MemorySpace::Hip { .. }) => "another HIP device's",
+            (Self::Hip(_) | Self::RawHip(_), _) => "a HIP device's",
+        };
+        Err(ExecError::StreamDevice { found, expected })
+    }
+}
