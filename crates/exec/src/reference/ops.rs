@@ -557,7 +557,9 @@ pub fn erf(x: f64) -> f64 {
 
 /// `1 - erf(x)`.
 pub fn erfc(x: f64) -> f64 {
-    if x > 27.5 {
+    if x.is_nan() {
+        x
+    } else if x > 27.5 {
         0.0
     } else if x >= 1.0 {
         erfc_fraction(x)
