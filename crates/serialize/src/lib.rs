@@ -8,6 +8,7 @@
 //! * [`diff`], [`explain`]: what differs and what changes a key, and why a graph has none; for a person.
 //! * [`plan`]: the plan file and the provider payload in it.
 //! * [`hipdnn`]: hipDNN's own plan envelope and its container of graph and plan.
+//! * [`code_object`]: what an AMD GPU runs, and the note in it that says how; [`target`]: what code is compiled for and runs on.
 //! * [`form`]: what some bytes are; [`import`]: the graph in them, whatever their form.
 //!
 //! The formats are written down in `docs/format.md`.
@@ -31,6 +32,7 @@ pub mod artifact;
 pub mod attributes;
 pub mod builder;
 pub mod canon;
+pub mod code_object;
 pub mod conv_problem;
 pub mod diff;
 pub mod driver;
@@ -69,6 +71,6 @@ pub use key::{ContentHash, Digest, GraphKey, Knob, PlanIdentity, PlanKey, PlanRe
 pub use limits::Limits;
 pub use ops::{FieldRole, Op, OpKind, Uid};
 pub use scalar::{Scalar, ScalarType};
-pub use target::Target;
+pub use target::{AmdTarget, LoadRefusal, Target, TestTarget};
 pub use version::ApiVersion;
 pub use wire::tensor_value::TensorValue;
