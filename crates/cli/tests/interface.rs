@@ -17,7 +17,7 @@ fn exit_codes_are_as_documented() {
     // 2: not done.
     assert_eq!(scratch.run(&["compile"]).code, 2);
     assert_eq!(scratch.run(&["compile", "absent.json", "--store", "s"]).code, 2);
-    assert_eq!(scratch.run(&["compile", "good.json", "--store", "s", "--target", "sm_90"]).code, 2);
+    assert_eq!(scratch.run(&["compile", "good.json", "--store", "s", "--target", "sm-90"]).code, 2);
     assert_eq!(scratch.run(&["run", "good.json", "--store", "no-such-store"]).code, 2);
     assert!(!scratch.path("no-such-store").exists(), "looking makes nothing");
     // 3: no engine.

@@ -163,7 +163,9 @@ pub enum LoadRefusal {
         device: String,
     },
     /// Code for the other state of a feature.
-    #[error("the code is built for {feature} {code}, and {feature} of the device is {device}: compile for {feature} {device}, or for either")]
+    #[error(
+        "the code is built for {feature} {code}, and {feature} of the device is {device}: compile for {feature} {device}, or for either"
+    )]
     Feature {
         /// Name of the feature.
         feature: &'static str,
@@ -293,14 +295,13 @@ impl FromStr for Target {
         let processor = old.next().unwrap_or_default();
         let (mut sramecc, mut xnack) = (Feature::Any, Feature::Any);
         let old = old.map(|name| Ok((name, Feature::On)));
-        let new = fields.into_iter().flat_map(|rest| rest.split(':')).map(|field| {
-            match (field.strip_suffix('+'), field.strip_suffix('-')) {
+        let new =
+            fields.into_iter().flat_map(|rest| rest.split(':')).map(|field| match (field.strip_suffix('+'), field.strip_suffix('-')) {
                 _ if field.is_empty() => Err(fail("a feature is empty: expected sramecc or xnack, and + or -".to_owned())),
                 (Some(name), _) => Ok((name, Feature::On)),
                 (_, Some(name)) => Ok((name, Feature::Off)),
                 _ => Err(fail(format!("feature {field:?} ends in neither + nor -"))),
-            }
-        });
+            });
         for field in old.chain(new) {
             let (name, state) = field?;
             let slot = match name {
@@ -484,7 +485,11 @@ mod tests {
             ("gfx90a:sramecc+", "gfx90a:sramecc+:xnack-", ""),
             ("gfx90a:sramecc+:xnack-", "gfx90a:sramecc+:xnack-", ""),
             ("gfx90a:xnack-", "gfx90a:sramecc+:xnack-", ""),
-            ("gfx90a:xnack+", "gfx90a:sramecc+:xnack-", "built for xnack on, and xnack of the device is off: compile for xnack off, or for either"),
+            (
+                "gfx90a:xnack+",
+                "gfx90a:sramecc+:xnack-",
+                "built for xnack on, and xnack of the device is off: compile for xnack off, or for either",
+            ),
             ("gfx90a:sramecc-", "gfx90a:sramecc+:xnack-", "built for sramecc off, and sramecc of the device is on"),
             ("gfx906:sramecc+", "gfx906:xnack-", "built for sramecc on, and the device does not report its sramecc"),
             ("gfx906", "gfx906", ""),

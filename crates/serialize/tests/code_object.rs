@@ -17,10 +17,12 @@ fn refusal(bytes: &[u8]) -> CodeObjectError {
     CodeObject::read(bytes).expect_err("a refusal")
 }
 
+type Real = (&'static str, &'static str, u8, u8, (u64, u32, u32, u32));
+
 /// File, target, version, generic version, and of kernel `scale`: place and length of the code, SGPRs, VGPRs, wavefront; all as
 /// llvm-readelf prints them.
 #[rustfmt::skip]
-const REAL: [(&str, &str, u8, u8, (u64, u32, u32, u32)); 10] = [
+const REAL: [Real; 10] = [
     ("gfx90a-v5", "gfx90a", 5, 0, (116, 11, 4, 64)),
     ("gfx90a-sramecc-on-xnack-off-v4", "gfx90a:sramecc+:xnack-", 4, 0, (116, 9, 4, 64)),
     ("gfx942-v5", "gfx942", 5, 0, (108, 14, 4, 64)),
@@ -48,7 +50,7 @@ fn real_objects() {
         let [arg] = scale.args[..] else { panic!("{file}: {:?}", scale.args) };
         assert_eq!((arg.offset, arg.size, arg.kind), (0, 24, ArgKind::ByValue));
         assert_eq!(scale.code.end - scale.code.start, code, "{file}");
-        assert!(scale.code.start % 256 == 0 && scale.code.end <= bytes.len() as u64);
+        assert!(scale.code.start.is_multiple_of(256) && scale.code.end <= bytes.len() as u64);
     }
 }
 
@@ -158,7 +160,7 @@ fn a_note_that_disagrees_with_the_payload_is_refused() {
         (place(&good, b".size\x18"), b".sizX", "argument 0 of kernel 0 has no .size"),
         (place(&good, b".wavefront_size") + 15, &[33], ".wavefront_size of kernel 0 is 33, expected 32 or 64"),
         (place(&good, b".kernarg_segment_align") + 22, &[3], ".kernarg_segment_align of kernel 0 is 3"),
-        (place(&good, b".kernarg_segment_size") + 21, &[16], ".offset of argument") ,
+        (place(&good, b".kernarg_segment_size") + 21, &[16], ".offset of argument"),
     ] {
         let found = change(at, bytes);
         let message = message.replace(".offset of argument", "expected an argument of 24 bytes within the 16 bytes of the kernarg segment");

@@ -113,12 +113,7 @@ pub(super) fn len_of(bytes: &[u8]) -> u64 {
 }
 
 /// Rows of a table, which need not be aligned.
-fn rows<'a, const N: usize>(
-    bytes: &'a [u8],
-    offset: u64,
-    count: u64,
-    what: &'static str,
-) -> Result<&'a [[u8; N]], CodeObjectError> {
+fn rows<'a, const N: usize>(bytes: &'a [u8], offset: u64, count: u64, what: &'static str) -> Result<&'a [[u8; N]], CodeObjectError> {
     let size = count.saturating_mul(u64::try_from(N).unwrap_or(u64::MAX));
     Ok(slice(bytes, offset, size, what, "the file")?.as_chunks().0)
 }
@@ -136,9 +131,7 @@ fn text(strings: &[u8], at: u32) -> Option<&[u8]> {
 
 impl<'a> Elf<'a> {
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CodeObjectError> {
-        for (magic, form) in
-            [(&b"__CLANG_OFFLOAD_BUNDLE__"[..], "an offload bundle"), (b"CCOB", "a compressed offload bundle")]
-        {
+        for (magic, form) in [(&b"__CLANG_OFFLOAD_BUNDLE__"[..], "an offload bundle"), (b"CCOB", "a compressed offload bundle")] {
             if bytes.starts_with(magic) {
                 return Err(CodeObjectError::Bundle { form });
             }
@@ -183,7 +176,11 @@ impl<'a> Elf<'a> {
             slice(self.bytes, segment.offset, segment.file_size, "a segment", "the file")?;
             if segment.memory_size < segment.file_size || segment.address.checked_add(segment.memory_size).is_none() {
                 let (field, found) = ("the size of a segment in memory", segment.memory_size);
-                return Err(CodeObjectError::Header { field, found, expected: "at least its size in the file, and no address beyond 64 bits" });
+                return Err(CodeObjectError::Header {
+                    field,
+                    found,
+                    expected: "at least its size in the file, and no address beyond 64 bits",
+                });
             }
         }
         Ok(())

@@ -38,8 +38,7 @@ impl<T> Slot<T> {
 impl<'a> Note<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, CodeObjectError> {
         const WITHIN: &str = "the note";
-        let (mut version, mut target, mut kernels) =
-            (Slot::new("amdhsa.version"), Slot::new("amdhsa.target"), Slot::new("amdhsa.kernels"));
+        let (mut version, mut target, mut kernels) = (Slot::new("amdhsa.version"), Slot::new("amdhsa.target"), Slot::new("amdhsa.kernels"));
         let mut reader = Reader::new(bytes);
         for _ in 0..reader.map()? {
             match reader.string()? {

@@ -189,9 +189,8 @@ fn target(flags: u32, text: &str) -> Result<(AmdTarget, u8), CodeObjectError> {
             });
         }
     };
-    let disagree = |what, note: String, payload: String| {
-        Err(CodeObjectError::Disagreement { with: "the ELF header".into(), what, note, payload })
-    };
+    let disagree =
+        |what, note: String, payload: String| Err(CodeObjectError::Disagreement { with: "the ELF header".into(), what, note, payload });
     // A number that is not in the table belongs to a processor that is not either.
     let agrees = match processor {
         Some(known) => known.name == target.processor(),

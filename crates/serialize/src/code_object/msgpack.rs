@@ -3,7 +3,7 @@
 use super::error::CodeObjectError;
 
 /// Deepest nesting that is skipped over. Notes of compilers go four deep.
-const DEPTH: u32 = 16;
+const DEPTH: usize = 16;
 
 /// A reader of one value after the other.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,11 @@ impl Value<'_> {
             Self::Map(n) => format!("a map of {n}"),
         }
     }
+}
+
+/// 1, 2, 4, 8.
+const fn width(power: u8) -> u64 {
+    1 << (power & 3)
 }
 
 impl<'a> Reader<'a> {
@@ -94,7 +99,7 @@ impl<'a> Reader<'a> {
             0xc2 => Value::Bool(false),
             0xc3 => Value::Bool(true),
             0xc4..=0xc6 => {
-                let len = self.number(1 << (first - 0xc4))?;
+                let len = self.number(width(first & 3))?;
                 self.take(len)?;
                 Value::Bytes
             }
@@ -102,13 +107,13 @@ impl<'a> Reader<'a> {
                 self.take(if first == 0xca { 4 } else { 8 })?;
                 Value::Float
             }
-            0xcc..=0xcf => Value::Unsigned(self.number(1 << (first - 0xcc))?),
+            0xcc..=0xcf => Value::Unsigned(self.number(width(first & 3))?),
             0xd0 => Value::Signed(i8::from_be_bytes(self.array()?).into()),
             0xd1 => Value::Signed(i16::from_be_bytes(self.array()?).into()),
             0xd2 => Value::Signed(i32::from_be_bytes(self.array()?).into()),
             0xd3 => Value::Signed(i64::from_be_bytes(self.array()?)),
             0xd9..=0xdb => {
-                let len = self.number(1 << (first - 0xd9))?;
+                let len = self.number(width((first & 3).wrapping_sub(1)))?;
                 self.text(len)?
             }
             0xdc => Value::List(self.length(2)?),
@@ -129,7 +134,7 @@ impl<'a> Reader<'a> {
     /// Reads over the next value with all that is in it.
     pub(super) fn skip(&mut self) -> Result<(), CodeObjectError> {
         // How many values are left at each depth.
-        let mut left = [0_u64; 1 + DEPTH as usize];
+        let mut left = [0_u64; 1 + DEPTH];
         let mut depth = 0_usize;
         if let Some(slot) = left.first_mut() {
             *slot = 1;

@@ -1,6 +1,18 @@
 //! From the text of one kernel to a code object, with no GPU at hand.
+//!
+//! [`Clang`] runs a compiler of the machine. Whatever made a code object, [`check`](mod@check) holds it against what the source promises
+//! before anybody gets it.
 
-use hipplan_serialize::Target;
+pub mod check;
+mod child;
+pub mod clang;
+mod error;
+
+pub use clang::Clang;
+pub use error::{Job, KernelCompileError};
+
+use hipplan_serialize::code_object::CodeObject;
+use hipplan_serialize::{AmdTarget, Target};
 
 /// A complete kernel: C++17 text that includes nothing.
 ///
@@ -39,18 +51,8 @@ pub trait KernelCompiler: Send + Sync {
     fn compile(&self, source: &KernelSource, target: &Target) -> Result<Vec<u8>, KernelCompileError>;
 }
 
-/// A kernel that was not compiled.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum KernelCompileError {
-    /// The target is none of the compiler's.
-    #[error("{compiler} does not compile for {target}: {reason}")]
-    Target {
-        /// Identity of the compiler.
-        compiler: String,
-        /// The target.
-        target: String,
-        /// Why not.
-        reason: String,
-    },
+/// Reads what a compiler made and holds it against its source.
+fn accept(object: &[u8], source: &KernelSource, target: &AmdTarget, job: impl Fn() -> Box<Job>) -> Result<(), KernelCompileError> {
+    let read = CodeObject::read(object).map_err(|source| KernelCompileError::NotACodeObject { job: job(), source })?;
+    check::check(&read, source, target).map_err(|source| KernelCompileError::Promise { job: job(), source })
 }
