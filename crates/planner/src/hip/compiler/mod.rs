@@ -53,4 +53,14 @@ pub enum KernelCompileError {
         /// Why not.
         reason: String,
     },
+    /// The compiler refused the text, or did not run.
+    #[error("{compiler} made no code of kernel {kernel}: {log}")]
+    Failed {
+        /// Identity of the compiler.
+        compiler: String,
+        /// Name of the kernel.
+        kernel: String,
+        /// What it said.
+        log: String,
+    },
 }
