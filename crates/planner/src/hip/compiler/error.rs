@@ -37,6 +37,16 @@ pub enum KernelCompileError {
         /// Why not.
         reason: String,
     },
+    /// A compiler of another crate made no code.
+    #[error("{compiler} made no code of kernel {kernel}: {log}")]
+    Failed {
+        /// Identity of the compiler.
+        compiler: String,
+        /// Name of the kernel.
+        kernel: String,
+        /// What it said.
+        log: String,
+    },
     /// No compiler was found.
     #[error("no {wanted} was found ({}); {advice}", .tried.join("; "))]
     Missing {
