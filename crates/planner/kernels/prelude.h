@@ -20,6 +20,7 @@
 #define BY hp_host_by()
 #define BZ hp_host_bz()
 #define UNROLL
+#define UNROLL_SOME
 #define KERNEL(name, block, args)                                                                                                  \
     static void name##_body(const args& a);                                                                                        \
     extern "C" const unsigned name##_block;                                                                                        \
@@ -74,6 +75,7 @@ DEV unsigned short hp_to_half(float x)
 #define BY ((int)blockIdx.y)
 #define BZ ((int)blockIdx.z)
 #define UNROLL _Pragma("unroll")
+#define UNROLL_SOME _Pragma("unroll")
 #define KERNEL(name, block, args) extern "C" __global__ void __launch_bounds__(block) name(const args a)
 
 DEV float hp_fma(float x, float y, float z) { return fmaf(x, y, z); }
@@ -108,6 +110,8 @@ DEV unsigned short hp_to_half(float x) { unsigned short h; asm("cvt.rn.f16.f32 %
 #define BY ((int)__builtin_amdgcn_workgroup_id_y())
 #define BZ ((int)__builtin_amdgcn_workgroup_id_z())
 #define UNROLL _Pragma("unroll")
+// Unrolled in full, the loads of a whole tile are hoisted and registers run out.
+#define UNROLL_SOME _Pragma("unroll 4")
 #define KERNEL(name, block, args)                                                                                                  \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(block, block))) void name(const args a)
 
@@ -149,4 +153,12 @@ DEV int hp_div(int n, const Div& d)
 {
     const unsigned high = (unsigned)((unsigned long long)(unsigned)n * d.mul >> 32);
     return (int)((high + (unsigned)n) >> d.shift);
+}
+
+// Takes the next digit off the position `rest`.
+DEV int hp_digit(int& rest, const Div& d)
+{
+    const int next = hp_div(rest, d), digit = rest - next * (int)d.den;
+    rest = next;
+    return digit;
 }

@@ -9,8 +9,10 @@ mod batch;
 mod compile;
 pub mod cpu;
 mod ensure;
+mod fuse;
 pub mod hip;
 mod provider;
+mod workspace;
 
 pub use batch::{BatchItem, BatchOptions, BatchReport, Outcome, Progress, ReportRow, compile_batch};
 pub use compile::{CompileError, CompiledPlan, Request, compile_graph};

@@ -151,7 +151,10 @@ pub struct Providers {
 impl Default for Providers {
     /// The providers that are built in.
     fn default() -> Self {
-        Self { compilers: vec![Box::new(crate::cpu::CpuCompiler)], loaders: Loaders::default() }
+        Self {
+            compilers: vec![Box::new(crate::cpu::CpuCompiler), Box::new(crate::hip::HipCompiler::default())],
+            loaders: Loaders::default(),
+        }
     }
 }
 

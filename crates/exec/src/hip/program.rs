@@ -93,7 +93,7 @@ pub struct ArgumentPatch {
 }
 
 /// What a patch writes.
-#[derive(Archive, Serialize, Deserialize, Debug, PartialEq, Clone, Copy)]
+#[derive(Archive, Serialize, Deserialize, Debug, PartialEq, Eq, Clone, Copy)]
 pub enum PatchSource {
     /// 8 bytes: the device address of the tensor's first element.
     Address,

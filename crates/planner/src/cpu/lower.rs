@@ -1,8 +1,8 @@
 //! Graph to CPU program.
 
-use super::fuse::{self, Group};
-use super::workspace::{self, Interval};
 use crate::Refusal;
+use crate::fuse::{self, Group};
+use crate::workspace::{self, Interval};
 use hipplan_exec::cpu::{Conv, CpuProgram, Operand, Place, Pointwise, Step, StepOp, TensorSlot};
 use hipplan_serialize::ops;
 use hipplan_serialize::{ConvMode, NodeIx, Op, TensorView, Uid, VerifiedGraph};

@@ -1,10 +1,9 @@
 //! The compiling half of the `cpu` provider: the embedded default.
 
-mod fuse;
 mod lower;
-mod workspace;
 
 use crate::compile::CompileError;
+use crate::fuse;
 use crate::provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, Refusal, Site};
 use hipplan_exec::cpu::{CpuError, CpuProgram, Executable};
 use hipplan_exec::{CPU_PAYLOAD_KIND, CPU_PAYLOAD_VERSION};

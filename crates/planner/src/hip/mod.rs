@@ -1,5 +1,140 @@
 //! The compiling half of the `hip` provider: kernels for AMD GPUs, compiled on any machine.
+//!
+//! ```text
+//! graph -> groups (fuse) -> work (shape, epilogue) -> variant (cost model) -> kernel texts and launches (text, emit) -> code objects (compiler)
+//! ```
+//!
+//! * [`compiler`]: the compilers of kernels, behind one trait.
+//! * `nest`, `shape`: every operation as a loop nest; convolutions of all directions, products and reductions differ in numbers only.
+//! * `work`, `epilogue`: what one kernel computes.
+//! * `variant`, `emit`, `text`: which kernel, how it is cut, and its text.
+//! * `lower`: the program of a graph.
+//!
+//! The kernels themselves are the files of `crates/planner/kernels`.
 
+mod arguments;
 pub mod compiler;
-#[allow(dead_code, reason = "called by the generator of kernels, which is not there yet")]
+mod emit;
+mod epilogue;
+mod lower;
+mod nest;
 mod pointwise;
+mod shape;
+mod text;
+mod variant;
+mod work;
+
+use crate::compile::CompileError;
+use crate::provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, Refusal, Site};
+use compiler::{Clang, KernelCompiler, KernelSource};
+use hipplan_exec::hip::{HIP_PAYLOAD_KIND, HIP_PAYLOAD_VERSION, HipProgram};
+use hipplan_serialize::{ApiVersion, Target, VerifiedGraph};
+use lower::Lowered;
+use std::sync::LazyLock;
+
+/// Name of the provider's engine.
+pub const HIP_ENGINE: &str = "HIPPLAN_HIP";
+/// Raised whenever the same graph might be lowered into another program of the same kernels.
+const HIP_ENGINE_REVISION: &str = "1";
+
+/// The compiling half of the `hip` provider.
+///
+/// Runtime scalars are kernel arguments and never folded, so none is declined for being runtime (R16 §4.6). Sums are made in a fixed
+/// order: results do not change from run to run.
+pub struct HipCompiler {
+    /// Found when the first kernel is asked for: looking for a compiler starts processes.
+    compilers: LazyLock<Found, Box<dyn FnOnce() -> Found + Send>>,
+}
+
+/// The compilers that there are, and why there are not more.
+type Found = (Vec<Box<dyn KernelCompiler>>, Vec<String>);
+
+impl Default for HipCompiler {
+    /// A provider that compiles with the `clang` of this machine.
+    fn default() -> Self {
+        let find = || match Clang::find() {
+            Ok(clang) => (vec![Box::new(clang) as Box<dyn KernelCompiler>], Vec::new()),
+            Err(error) => (Vec::new(), vec![error.to_string()]),
+        };
+        Self { compilers: LazyLock::new(Box::new(find)) }
+    }
+}
+
+impl std::fmt::Debug for HipCompiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HipCompiler")
+    }
+}
+
+impl HipCompiler {
+    /// A provider that compiles with the first of these that has the target.
+    pub fn new(compilers: Vec<Box<dyn KernelCompiler>>) -> Self {
+        Self { compilers: LazyLock::new(Box::new(|| (compilers, Vec::new()))) }
+    }
+
+    fn compiler_for(&self, target: &Target) -> Result<&dyn KernelCompiler, Refusal> {
+        if *target == Target::Cpu {
+            return Err(Refusal::Target("compiles for AMD GPUs, not for cpu".to_owned()));
+        }
+        let (compilers, missing) = &*self.compilers;
+        let mut reasons = missing.clone();
+        for compiler in compilers {
+            match compiler.supports(target) {
+                Ok(()) => return Ok(&**compiler),
+                Err(reason) => reasons.push(format!("{}: {reason}", compiler.identity())),
+            }
+        }
+        Err(Refusal::Target(match reasons.as_slice() {
+            [] => "there is no kernel compiler".to_owned(),
+            some => some.join("; "),
+        }))
+    }
+}
+
+/// The program of a canonical graph, and the text of each of its kernels: what a plan is made of before anything is compiled.
+///
+/// # Errors
+/// What the provider does not have.
+pub fn kernels(graph: &VerifiedGraph<'_>, target: &Target) -> Result<(HipProgram, Vec<KernelSource>), Refusal> {
+    lower::lower(graph, target).map(|Lowered { program, sources }| (program, sources))
+}
+
+impl Compiler for HipCompiler {
+    fn identity(&self) -> ProviderIdentity {
+        ProviderIdentity { name: "hip".to_owned(), api_version: ApiVersion::NEWEST_KNOWN }
+    }
+
+    fn offers(&self, graph: &VerifiedGraph<'_>, site: &Site) -> Result<Vec<Offer>, Refusal> {
+        let compiler = self.compiler_for(site.target())?;
+        let Lowered { sources, .. } = lower::lower(graph, site.target())?;
+        // A kernel's name ends in a hash of its text.
+        let mut texts = blake3::Hasher::new();
+        for source in &sources {
+            texts.update(source.name.as_bytes()).update(b"\n");
+        }
+        let texts = texts.finalize().to_hex();
+        Ok(vec![Offer {
+            engine: HIP_ENGINE.to_owned(),
+            engine_revision: format!("{HIP_ENGINE_REVISION}; {}; kernel texts {}", compiler.revision(), &texts[..16]),
+            knobs: Vec::new(),
+            persistence: Persistence::Payload,
+        }])
+    }
+
+    fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<Compiled, CompileError> {
+        let fail = |reason: String| CompileError::Provider { provider: "hip".to_owned(), engine: offer.engine.clone(), reason };
+        let target = site.target();
+        let compiler = self.compiler_for(target).map_err(|refusal| fail(refusal.to_string()))?;
+        let Lowered { program, sources } = lower::lower(graph, target).map_err(|refusal| fail(refusal.to_string()))?;
+        let code_objects: Result<Vec<Vec<u8>>, _> = sources.iter().map(|source| compiler.compile(source, target)).collect();
+        let code_objects = code_objects.map_err(|error| fail(error.to_string()))?;
+        let body = rkyv::to_bytes::<rkyv::rancor::Error>(&program).map_err(|e| fail(e.to_string()))?;
+        Ok(Compiled {
+            kind: HIP_PAYLOAD_KIND,
+            version: HIP_PAYLOAD_VERSION,
+            body: body.to_vec(),
+            workspace_size: program.workspace_size,
+            code_objects,
+        })
+    }
+}

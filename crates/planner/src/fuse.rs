@@ -3,10 +3,10 @@
 use hipplan_serialize::{FieldRole, NodeIx, OpKind, PointwiseMode, TensorIx, VerifiedGraph};
 
 /// The nodes of one step, in order. All but the first are pointwise, and each reads the result of the one before.
-pub(super) type Group = Vec<NodeIx>;
+pub(crate) type Group = Vec<NodeIx>;
 
 /// Every node a step of its own.
-pub(super) fn one_each(graph: &VerifiedGraph<'_>) -> Vec<Group> {
+pub(crate) fn one_each(graph: &VerifiedGraph<'_>) -> Vec<Group> {
     graph.nodes().map(|node| vec![node]).collect()
 }
 
@@ -14,7 +14,7 @@ pub(super) fn one_each(graph: &VerifiedGraph<'_>) -> Vec<Group> {
 /// nobody else, and has the dims of the node's result.
 ///
 /// Groups are ordered by their last node, where everything that any of them reads has been made.
-pub(super) fn fuse(graph: &VerifiedGraph<'_>) -> Vec<Group> {
+pub(crate) fn fuse(graph: &VerifiedGraph<'_>) -> Vec<Group> {
     let consumer = only_consumers(graph);
     let mut taken = vec![false; graph.node_count()];
     let mut groups: Vec<Group> = Vec::with_capacity(graph.node_count());
@@ -62,7 +62,7 @@ fn next_of(graph: &VerifiedGraph<'_>, tail: NodeIx, consumer: &[Option<NodeIx>])
 }
 
 /// The tensor that a node writes, if it writes exactly one.
-pub(super) fn output(graph: &VerifiedGraph<'_>, node: NodeIx) -> Option<TensorIx> {
+pub(crate) fn output(graph: &VerifiedGraph<'_>, node: NodeIx) -> Option<TensorIx> {
     let mut outputs = graph.operands(node).iter().filter(|o| o.role == FieldRole::Output);
     let first = outputs.next()?;
     outputs.next().is_none().then_some(first.tensor)

@@ -8,12 +8,12 @@ const ALIGN: u64 = 64;
 
 /// A tensor that lies in the workspace from the step that makes it to the step that last reads it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Interval {
-    pub(super) tensor: usize,
-    pub(super) start: usize,
-    pub(super) end: usize,
+pub(crate) struct Interval {
+    pub(crate) tensor: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
     /// Bytes.
-    pub(super) size: u64,
+    pub(crate) size: u64,
 }
 
 impl Interval {
@@ -28,13 +28,13 @@ impl Interval {
 
 /// An offset for each interval, and the size of the whole.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
-    pub(super) offsets: Vec<u64>,
-    pub(super) size: u64,
+pub(crate) struct Layout {
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) size: u64,
 }
 
 /// The most bytes that are alive in any one step: no layout can be smaller.
-pub(super) fn largest_live_set(intervals: &[Interval]) -> u64 {
+pub(crate) fn largest_live_set(intervals: &[Interval]) -> u64 {
     let steps = intervals.iter().map(|i| i.end + 1).max().unwrap_or(0);
     let mut change = vec![0_i128; steps + 1];
     for i in intervals {
@@ -52,7 +52,7 @@ pub(super) fn largest_live_set(intervals: &[Interval]) -> u64 {
 /// Packs the intervals: several orders of first fit, until one is as small as the largest live set. Deterministic.
 ///
 /// The problem is NP-hard in general; on chains and on the graphs of networks one of the orders reaches the bound.
-pub(super) fn assign(intervals: &[Interval]) -> Layout {
+pub(crate) fn assign(intervals: &[Interval]) -> Layout {
     if intervals.len() > MANY {
         return sweep(intervals);
     }
