@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn divide(n: u32, [multiplier, shift, _]: [u32; 3]) -> u32 {
-        let high = (u64::from(n) * u64::from(multiplier) >> 32) as u32;
+        let high = ((u64::from(n) * u64::from(multiplier)) >> 32) as u32;
         (high + n) >> shift
     }
 

@@ -300,13 +300,13 @@ impl<'g, 'v> Lowering<'g, 'v> {
         let out_view = graph.tensor(out);
         match graph.op(node) {
             Op::ConvolutionFwd(op) => {
-                let conv = attributes(op.conv_mode, [op.pre_padding, op.stride, op.dilation], &op.post_padding)?;
+                let conv = attributes(op.conv_mode, [op.pre_padding, op.stride, op.dilation], op.post_padding)?;
                 let (x, w) = (self.view(op.x)?, self.view(op.w)?);
                 let (sum, number) = self.products(op.x, op.w, compute, out_view)?;
                 Ok((vec![shape::forward(x, w, out_view, conv)], sum, number))
             }
             Op::ConvolutionBwd(op) => {
-                let conv = attributes(op.conv_mode, [op.pre_padding, op.stride, op.dilation], &op.post_padding)?;
+                let conv = attributes(op.conv_mode, [op.pre_padding, op.stride, op.dilation], op.post_padding)?;
                 let (dy, w) = (self.view(op.dy)?, self.view(op.w)?);
                 let parts = shape::data_gradient_parts(out_view, conv);
                 if parts > MOST_PARTS {
@@ -318,7 +318,7 @@ impl<'g, 'v> Lowering<'g, 'v> {
                 Ok((shape::data_gradient(dy, w, out_view, conv), sum, number))
             }
             Op::ConvolutionWrw(op) => {
-                let conv = attributes(op.conv_mode, [op.pre_padding, op.stride, op.dilation], &op.post_padding)?;
+                let conv = attributes(op.conv_mode, [op.pre_padding, op.stride, op.dilation], op.post_padding)?;
                 let (x, dy) = (self.view(op.x)?, self.view(op.dy)?);
                 let (sum, number) = self.products(op.x, op.dy, compute, out_view)?;
                 Ok((vec![shape::weight_gradient(x, dy, out_view, conv)], sum, number))

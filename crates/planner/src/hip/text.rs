@@ -244,7 +244,7 @@ impl<'w> Writer<'w> {
             };
             let unroll = if is_short { "UNROLL " } else { "" };
             let _ = writeln!(body, "    const IDX x_{n} = x, y_{n} = y;");
-            let window = l.window.map(|(w, step)| (w, step));
+            let window = l.window;
             if let Some((w, _)) = window {
                 let _ = writeln!(body, "    const int at{w}_{n} = at{w};");
             }
