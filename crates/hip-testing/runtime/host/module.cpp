@@ -29,9 +29,12 @@ struct Library {
     void* handle = nullptr;
     void (*run)(HpHostRun*) = nullptr;
     const void* (*thread_data)() = nullptr;
+    int fd = -1;  // kept open where a sanitizer may want to read the image for its report
     ~Library() {
         if (handle)
             dlclose(handle);
+        if (fd >= 0)
+            close(fd);
     }
 };
 
@@ -188,6 +191,12 @@ std::shared_ptr<Library> open_image(const char* image, uint64_t size, std::strin
         library = open_library((path + std::to_string(fd)).c_str(), why);
     } else
         *why = "the image could not be written";
+#ifdef __SANITIZE_ADDRESS__
+    if (library) {
+        library->fd = fd;
+        return library;
+    }
+#endif
     close(fd);
     return library;
 }

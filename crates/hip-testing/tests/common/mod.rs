@@ -20,7 +20,7 @@ macro_rules! functions {
         }
 
         impl Hip {
-            fn of(library: Library) -> Self {
+            pub(crate) fn of(library: Library) -> Self {
                 // SAFETY: the types are HIP's.
                 unsafe {
                     Self { $($name: *library.get(stringify!($name)).expect(stringify!($name)),)* _library: library }
