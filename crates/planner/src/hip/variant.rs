@@ -71,7 +71,11 @@ const LAUNCH_COST: i64 = 500_000;
 /// The variant of the least cost.
 pub(super) fn choose(work: &Work, target: &Target) -> Variant {
     let units = compute_units(target);
-    let depth = work.nest.extent(Role::K).max(1);
+    let depth = work.nest.extent(Role::K);
+    if depth == 0 {
+        // Pixels of a strided data gradient that no tap reaches.
+        return Variant::Direct;
+    }
     let results = results(&work.nest);
     match work.sum {
         Sum::Nothing => Variant::Elementwise,
