@@ -27,7 +27,7 @@ impl Arithmetic {
             return 0.0;
         }
         let is_sum = matches!(mode, Mode::Add | Mode::Avg | Mode::Norm1 | Mode::Norm2);
-        if is_sum && value.is_infinite() {
+        if is_sum && terms.iter().any(|n| n.value.is_infinite()) {
             // Nothing finite is added to it that could become an infinity of its own.
             let rest: f64 = terms.iter().map(|n| n.value.abs()).filter(|v| v.is_finite()).sum();
             return if rest > self.greatest { f64::INFINITY } else { 0.0 };
