@@ -4,8 +4,9 @@ use super::compare::{Report, compare};
 use super::dtype;
 use super::error::ReferenceError;
 use super::ops::{self, Array, Num, Parameters, Sum};
+use super::reduction::Arithmetic;
 use super::tensor::HostTensor;
-use hipplan_serialize::ops::{ConvolutionBwd, ConvolutionFwd, ConvolutionWrw, Matmul, Pointwise};
+use hipplan_serialize::ops::{ConvolutionBwd, ConvolutionFwd, ConvolutionWrw, Matmul, Pointwise, Reduction};
 use hipplan_serialize::{ConvMode, DataType, NodeIx, Op, PointwiseMode, TensorIx, TensorValue, Uid, VerifiedGraph};
 
 /// Underflow to zero costs at most this much in any type that providers compute in.
@@ -182,6 +183,7 @@ impl Evaluator<'_, '_> {
                     (x.abs() + mean.abs()) * (scale / (variance + epsilon).sqrt()).abs() * sum + bias.abs()
                 })
             }
+            Op::Reduction(op) => self.reduction(&op),
             _ => Err(ReferenceError::Operation { node: self.graph.node_label(self.node) }),
         }
     }
@@ -297,6 +299,26 @@ impl Evaluator<'_, '_> {
             bound.push(rounding + carried_jointly(|at| ops::pointwise(mode, &parameters, at), inputs, steps));
         }
         self.store(op.out_0, exact, bound)
+    }
+
+    fn reduction(&mut self, op: &Reduction) -> Result<(), ReferenceError> {
+        let input = self.operand(op.input)?;
+        let arithmetic = Arithmetic {
+            unit: self.unit(),
+            exact_integers: self.exact_integers(),
+            greatest: match self.compute {
+                DataType::Double | DataType::Half | DataType::BFloat16 => dtype::greatest(self.compute),
+                _ => dtype::greatest(DataType::Float),
+            },
+            tiny: TINY,
+            roundings: ROUNDINGS,
+        };
+        let (mut exact, mut bound) = (Vec::new(), Vec::new());
+        ops::each_reduced(&input.array, &self.dims(op.output), |terms| {
+            exact.push(ops::reduction(op.mode, terms.iter().map(|n| n.value)));
+            bound.push(arithmetic.bound(op.mode, terms, input.integral));
+        });
+        self.store(op.output, exact, bound)
     }
 
     /// Both forms of inference: `x` first, then one value per channel each, then perhaps a scalar.

@@ -5,7 +5,7 @@ use super::error::ReferenceError;
 use super::evaluate::{Values, host_tensor};
 use super::tensor::HostTensor;
 use hipplan_serialize::graph::OperandRef;
-use hipplan_serialize::{DataType, FieldRole, NodeIx, Op, PointwiseMode, TensorIx, TensorValue, Uid, VerifiedGraph};
+use hipplan_serialize::{DataType, FieldRole, NodeIx, Op, PointwiseMode, ReductionMode, TensorIx, TensorValue, Uid, VerifiedGraph};
 
 /// Pseudo-random numbers: SplitMix64.
 #[derive(Clone, Debug)]
@@ -77,12 +77,18 @@ impl Domain {
     fn of_use(graph: &VerifiedGraph<'_>, node: NodeIx, operand: &OperandRef) -> Self {
         use PointwiseMode as M;
         let slot = graph.slot_name(node, operand);
-        let Op::Pointwise(op) = graph.op(node) else {
-            return match slot {
-                "variance" | "inv_variance" | "prev_running_variance" => Self::Positive,
-                "epsilon" => Self::Small,
-                _ => Self::Factor,
-            };
+        let op = match graph.op(node) {
+            Op::Pointwise(op) => op,
+            // Products of numbers below 1 are soon 0.
+            Op::Reduction(op) if op.mode == ReductionMode::Mul => return Self::Divisor,
+            Op::Reduction(op) if op.mode == ReductionMode::MulNoZeros => return Self::Few,
+            _ => {
+                return match slot {
+                    "variance" | "inv_variance" | "prev_running_variance" => Self::Positive,
+                    "epsilon" => Self::Small,
+                    _ => Self::Factor,
+                };
+            }
         };
         match (op.mode, slot) {
             (M::Log | M::Sqrt | M::Rsqrt, _) => Self::Positive,

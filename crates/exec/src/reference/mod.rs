@@ -15,7 +15,8 @@
 //! the absolute products, whatever the order of summation: roundings are of either sign, so their sum grows with the square root
 //! of their number, and 4 standard deviations are never seen. Other operations have `4 u` times the sum of the absolute values
 //! that a textbook implementation combines ([`ops::pointwise_scale`]), so that cancellation inside of a function is allowed for; those
-//! that do not round have 0. The bounds of the inputs are carried along: through sums as absolute products, through functions by
+//! that do not round have 0. Reductions are sums of `n` terms, or products of `n` factors, whose relative bound is that of a sum; where
+//! a part of them may overflow on the way to a result that does not, anything is right. The bounds of the inputs are carried along: through sums as absolute products, through functions by
 //! evaluating them at the ends of the inputs' intervals, which finds steps and kinks too. A tensor between two nodes is rounded to
 //! its type here; as a fused implementation may round it or not, its bound grows by that rounding either way, and so it does where a
 //! node computes in a narrower type than it reads. An element then passes if its error is at most twice the bound plus twice half an
@@ -44,6 +45,7 @@ mod error;
 mod evaluate;
 mod inputs;
 pub mod ops;
+mod reduction;
 mod tensor;
 
 pub use check::{CheckReport, Execute, OutputTensor, Outputs, TensorReport, check, check_with};

@@ -5,8 +5,8 @@
 //! request 7736; before that its reference had them the other way round), `binary_select(a, b, mask)` is `mask ? a : b` (pull
 //! request 10520).
 
-use hipplan_serialize::PointwiseMode;
 use hipplan_serialize::ops::Pointwise;
+use hipplan_serialize::{PointwiseMode, ReductionMode};
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -271,6 +271,39 @@ pub fn index_of(mut n: usize, dims: &[usize]) -> Vec<usize> {
 pub fn broadcast(index: &[usize], dims: &[usize]) -> usize {
     let aligned = &index[index.len() - dims.len()..];
     aligned.iter().zip(dims).fold(0, |at, (&i, &dim)| at * dim + if dim == 1 { 0 } else { i })
+}
+
+/// The reductions, of at least one value. NaN if a value is; without a mode always.
+pub fn reduction(mode: ReductionMode, values: impl Iterator<Item = f64> + Clone) -> f64 {
+    use ReductionMode as M;
+    let count = values.clone().count() as f64;
+    match mode {
+        M::NotSet => f64::NAN,
+        M::Add => values.sum(),
+        M::Avg => values.sum::<f64>() / count,
+        M::Norm1 => values.map(f64::abs).sum(),
+        M::Norm2 => values.map(|v| v * v).sum::<f64>().sqrt(),
+        M::Mul => values.product(),
+        // Of nothing but zeros, the product of no factors: 1.
+        M::MulNoZeros => values.filter(|&v| v != 0.0).product(),
+        M::Min => -values.map(|v| -v).fold(f64::NEG_INFINITY, larger),
+        M::Max => values.fold(f64::NEG_INFINITY, larger),
+        M::Amax => values.map(f64::abs).fold(0.0, larger),
+    }
+}
+
+/// Calls `f` with the elements of `input` that each element of an array of dims `dims` is reduced from, in order: those that agree in
+/// all axes but where `dims` is 1.
+pub fn each_reduced<T: Copy>(input: &Array<T>, dims: &[usize], mut f: impl FnMut(&[T])) {
+    let gone: Vec<usize> = input.dims.iter().zip(dims).map(|(&from, &to)| if to == 1 { from } else { 1 }).collect();
+    let steps: Vec<usize> = (0..gone.iter().product()).map(|i| broadcast(&index_of(i, &gone), &input.dims)).collect();
+    let mut terms = Vec::with_capacity(steps.len());
+    for to in 0..dims.iter().product() {
+        let start = broadcast(&index_of(to, dims), &input.dims);
+        terms.clear();
+        terms.extend(steps.iter().map(|step| input.data[start + step]));
+        f(&terms);
+    }
 }
 
 /// Batch normalisation with the inverse standard deviation given.
