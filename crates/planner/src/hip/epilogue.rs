@@ -16,8 +16,8 @@ use std::fmt::Write;
 pub(super) enum Value {
     /// The value that the chain carries.
     Carried,
-    /// A tensor in device memory.
-    Tensor(Operand),
+    /// A tensor in device memory, and how it is spread over the result.
+    Tensor(Operand, Spread),
     /// A runtime scalar: position among the program's tensors, and whether `float` cannot hold it.
     Scalar { tensor: u32, is_wide: bool },
     /// A constant.
@@ -26,11 +26,20 @@ pub(super) enum Value {
     Index(usize),
 }
 
+/// How a tensor of fewer dimensions is spread over the result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Spread {
+    /// Right-aligned, extents of 1 repeated.
+    Broadcast,
+    /// A vector along the second dimension: the parameters of a normalisation.
+    Channel,
+}
+
 /// What has an offset of its own beside the result's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Addressed {
     /// A tensor in device memory.
-    Tensor(Operand),
+    Tensor(Operand, Spread),
     /// No memory: the offset itself, which is the result's index along a dimension.
     Index(usize),
 }
@@ -79,8 +88,8 @@ impl Epilogue {
         let element = number.text();
         match value {
             Value::Carried => "@".to_owned(),
-            Value::Tensor(operand) => {
-                let at = self.address(Addressed::Tensor(*operand));
+            Value::Tensor(operand, spread) => {
+                let at = self.address(Addressed::Tensor(*operand, *spread));
                 format!("hp_load_{}<{element}>(a.e{at}, o[{}])", operand.element.suffix(), at + 1)
             }
             Value::Scalar { tensor, is_wide } => {
@@ -115,7 +124,7 @@ impl Epilogue {
     /// Fields of the argument struct.
     pub(super) fn declare(&self, arguments: &mut Arguments) {
         for (at, addressed) in self.addressed.iter().enumerate() {
-            let Addressed::Tensor(operand) = addressed else { continue };
+            let Addressed::Tensor(operand, _) = addressed else { continue };
             arguments.pointer(&format!("e{at}"), &format!("const {}", operand.element.stored()), operand.tensor);
         }
         for (at, &(tensor, scalar)) in self.scalars.iter().enumerate() {

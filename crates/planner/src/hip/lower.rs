@@ -1,7 +1,7 @@
 //! Graph to program: groups of nodes to work, work to launches, tensors to places.
 
 use super::emit::{self, KernelLaunch};
-use super::epilogue::{Addressed, Epilogue, Value};
+use super::epilogue::{Addressed, Epilogue, Spread, Value};
 use super::shape::{self, ConvAttributes, Shape};
 use super::work::{Element, Number, Operand, Sum, Work};
 use crate::Refusal;
@@ -74,8 +74,10 @@ struct Lowering<'g, 'v> {
     graph: &'g VerifiedGraph<'v>,
     target: &'g Target,
     tensors: Vec<HipTensor>,
+    /// The graph tensor that each is; none for scratch memory.
+    origins: Vec<Option<TensorIx>>,
     /// Program tensor of each graph tensor that is used.
-    known: HashMap<TensorIx, u32>,
+    known: Vec<Option<u32>>,
     /// When each workspace tensor is made and last used, in groups: by program tensor.
     lives: Vec<Option<(usize, usize)>>,
     groups: usize,
@@ -90,7 +92,8 @@ impl<'g, 'v> Lowering<'g, 'v> {
             graph,
             target,
             tensors: Vec::new(),
-            known: HashMap::new(),
+            origins: Vec::new(),
+            known: vec![None; graph.tensors().len()],
             lives: Vec::new(),
             groups: 0,
             kernels: HashMap::new(),
@@ -120,8 +123,9 @@ impl<'g, 'v> Lowering<'g, 'v> {
     /// Adds the launches of a piece of work.
     fn launch(&mut self, work: &Work) -> Result<(), Refusal> {
         let now = self.groups;
-        let (tensors, lives) = (&mut self.tensors, &mut self.lives);
+        let (tensors, lives, origins) = (&mut self.tensors, &mut self.lives, &mut self.origins);
         let mut scratch = |bytes: u64| {
+            origins.push(None);
             tensors.push(HipTensor { place: TensorPlace::Workspace { offset: 0 }, bytes, written: true });
             lives.push(Some((now, now)));
             (tensors.len() - 1) as u32
@@ -186,7 +190,7 @@ impl<'g, 'v> Lowering<'g, 'v> {
     fn tensor(&mut self, ix: TensorIx) -> u32 {
         let tensor = self.graph.tensor(ix);
         let now = self.groups;
-        if let Some(&known) = self.known.get(&ix) {
+        if let Some(known) = self.known[ix.index()] {
             if let Some(life) = &mut self.lives[known as usize] {
                 life.1 = now;
             }
@@ -203,7 +207,8 @@ impl<'g, 'v> Lowering<'g, 'v> {
         let position = self.tensors.len() as u32;
         self.tensors.push(HipTensor { place, bytes: tensor.span_bytes(), written: false });
         self.lives.push(life);
-        self.known.insert(ix, position);
+        self.origins.push(Some(ix));
+        self.known[ix.index()] = Some(position);
         position
     }
 
@@ -227,7 +232,7 @@ impl<'g, 'v> Lowering<'g, 'v> {
         let tensor = self.graph.tensor(ix);
         if !tensor.is_by_value() {
             let operand = self.operand(uid)?;
-            return Ok((Value::Tensor(operand), operand.element.is_wide()));
+            return Ok((Value::Tensor(operand, Spread::Broadcast), operand.element.is_wide()));
         }
         let is_wide = is_wide(tensor.dtype);
         match tensor.value.filter(|_| !tensor.is_runtime) {
@@ -268,20 +273,15 @@ impl<'g, 'v> Lowering<'g, 'v> {
         let out = Operand { tensor: self.tensor(out_ix), element };
         let mut strides = vec![out_view.strides.to_vec()];
         for addressed in epilogue.addressed() {
-            let operand = match addressed {
-                Addressed::Tensor(operand) => operand,
-                Addressed::Index(dim) => {
-                    strides.push((0..rank).map(|d| i64::from(d == *dim)).collect());
-                    continue;
+            strides.push(match *addressed {
+                Addressed::Index(dim) => (0..rank).map(|d| i64::from(d == dim)).collect(),
+                Addressed::Tensor(operand, spread) => {
+                    let ix = self.origins[operand.tensor as usize].ok_or_else(|| declined("an operand is not in the graph"))?;
+                    match spread {
+                        Spread::Broadcast => shape::broadcast(graph.tensor(ix), rank),
+                        Spread::Channel => shape::channels(graph.tensor(ix), rank),
+                    }
                 }
-            };
-            let ix = self.known.iter().find(|&(_, &position)| position == operand.tensor).map(|(&ix, _)| ix);
-            let view = ix.map(|ix| graph.tensor(ix)).ok_or_else(|| declined("an operand is not in the graph"))?;
-            strides.push(match graph.op(head) {
-                Op::BatchnormInference(_) | Op::BatchnormInferenceVariance(_) if view.dims.len() == 1 && rank > 1 => {
-                    channel_strides(view, rank)
-                }
-                _ => shape::broadcast(view, rank),
             });
         }
         Ok(shapes.iter().map(|shape| Work { nest: shape.nest(&strides), sum, number, out, epilogue: epilogue.clone() }).collect())
@@ -422,10 +422,14 @@ impl<'g, 'v> Lowering<'g, 'v> {
         let out = self.graph.tensor(out).dtype;
         let mut wide = is_wide(out);
         let mut values = Vec::with_capacity(6);
-        for uid in uids.into_iter().chain(epsilon) {
+        for (at, uid) in uids.into_iter().chain(epsilon).enumerate() {
+            let is_vector = (1..5).contains(&at) && self.view(uid)?.dims.len() == 1;
             let (value, is_wide) = self.value(uid)?;
             wide |= is_wide;
-            values.push(value);
+            values.push(match value {
+                Value::Tensor(operand, _) if is_vector => Value::Tensor(operand, Spread::Channel),
+                other => other,
+            });
         }
         let number = if wide { Number::F64 } else { Number::F32 };
         let texts: Vec<String> = values.iter().map(|v| epilogue.operand(v, number)).collect();
@@ -437,15 +441,6 @@ impl<'g, 'v> Lowering<'g, 'v> {
         epilogue.push_text(expression, number, Element::of(out).filter(|_| !is_last));
         Ok(())
     }
-}
-
-/// Strides of a per-channel vector along the dimensions of a result.
-fn channel_strides(tensor: &TensorView<'_>, rank: usize) -> Vec<i64> {
-    let mut strides = vec![0; rank];
-    if tensor.dims[0] != 1 {
-        strides[1] = tensor.strides[0];
-    }
-    strides
 }
 
 /// Whether `float` cannot hold every value of a type.

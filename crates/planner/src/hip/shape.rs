@@ -264,6 +264,16 @@ pub(super) fn broadcast(tensor: &TensorView<'_>, rank: usize) -> Vec<i64> {
         .collect()
 }
 
+/// Strides of a vector along the second dimension of a result, or along its only one.
+pub(super) fn channels(tensor: &TensorView<'_>, rank: usize) -> Vec<i64> {
+    let mut strides = vec![0; rank];
+    let axis = rank.min(2) - 1;
+    if tensor.dims[0] != 1 {
+        strides[axis] = tensor.strides[0];
+    }
+    strides
+}
+
 #[cfg(test)]
 mod tests {
     use super::Phase;
