@@ -1,10 +1,11 @@
 //! The arguments of one execution, by binding: a template that is filled in place.
 
 use crate::error::InvalidValue;
-use crate::variant_pack::{Binding, DeviceBuffer, VariantPack};
+use crate::memory_space::SpaceKey;
+use crate::variant_pack::{Entry, VariantPack, What};
 use crate::{ExecError, MemorySpace};
+use hipplan_serialize::DataType;
 use hipplan_serialize::plan::{ArchivedBindingV1, ArchivedPlanMetaV1, BindingKind, BindingRole, PayloadView};
-use hipplan_serialize::{DataType, TensorValue};
 
 /// Position of a tensor among the bindings in the plan's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,19 +18,12 @@ impl BindingIx {
     }
 }
 
-/// What is known of a binding before any execution.
+/// What is known of a binding before any execution, for messages.
 #[derive(Debug)]
-struct Slot {
-    /// The uid under which the caller knows the tensor.
-    uid: i64,
-    kind: BindingKind,
-    role: BindingRole,
-    dtype: DataType,
+struct Label {
+    /// Where the graph uses it, and its name where that is known.
+    text: String,
     span_bytes: u64,
-    /// Bytes, a power of two.
-    align: usize,
-    /// For messages: where the graph uses it, and its name where that is known.
-    label: String,
 }
 
 /// One element of a tensor's type in its first bytes, aligned for any type.
@@ -37,34 +31,43 @@ struct Slot {
 #[repr(align(8))]
 struct Element([u8; 8]);
 
-/// What an execution has for a binding.
-#[derive(Clone, Copy, Debug)]
-enum Argument {
-    /// Nothing so far.
-    Absent,
-    Device(*mut u8),
-    /// One element of the tensor's type, in host memory.
-    Scalar(Element),
+/// A binding and its argument in the current execution: all that filling touches, in one place.
+#[derive(Debug)]
+struct Slot {
+    /// The uid under which the caller knows the tensor.
+    uid: i64,
+    /// The execution whose pack gave `pointer` or `element`, which mean nothing in another.
+    given: u64,
+    /// A device tensor's memory.
+    pointer: *mut u8,
+    /// A scalar's value: one element of the tensor's type, in host memory.
+    element: Element,
+    /// The value of a constant, or of a scalar that no pack overrides.
+    baked: Element,
+    span_bytes: u64,
+    kind: BindingKind,
+    role: BindingRole,
+    dtype: DataType,
+    /// Alignment of an element in bytes, a power of two, less 1.
+    align_mask: u8,
 }
 
 /// The bindings of a bound plan and the arguments of its current execution.
 #[derive(Debug)]
 pub(crate) struct ArgumentTable {
     slots: Vec<Slot>,
+    labels: Vec<Label>,
     /// Positions in `slots`, ascending by uid.
     by_uid: Vec<(i64, BindingIx)>,
-    /// Constants and defaults in place, everything else absent.
-    template: Vec<Argument>,
-    current: Vec<Argument>,
-    filled: Vec<bool>,
     /// Where each entry of the pack before stood in `slots`: packs seldom change their order.
     seen: Vec<u32>,
     /// Whose memory device tensors must be.
-    space: MemorySpace,
+    space: SpaceKey,
+    /// Number of the current execution, or of the last. What packs of others gave is forgotten by counting on, which costs nothing.
+    execution: u64,
 }
 
-// SAFETY: the pointers in `current` are put there by an `execute` call, which also removes them; no other thread can be in one,
-// because it takes the plan by `&mut`.
+// SAFETY: the pointers in slots are used by the `execute` call that put them there, and by no other; that takes the plan by `&mut`.
 unsafe impl Send for ArgumentTable {}
 
 impl ArgumentTable {
@@ -76,73 +79,84 @@ impl ArgumentTable {
         mut name: impl FnMut(u32) -> Option<(i64, String)>,
     ) -> Result<Self, ExecError> {
         let mut slots = Vec::with_capacity(meta.bindings.len());
-        let mut template = Vec::with_capacity(meta.bindings.len());
+        let mut labels = Vec::with_capacity(meta.bindings.len());
         for b in meta.bindings.iter() {
             let ordinal = b.ordinal.to_native();
             let (uid, name) = name(ordinal).unwrap_or((i64::from(ordinal), String::new()));
             let (kind, dtype) = (b.kind(), b.dtype());
             let first_use = b.first_use.as_str();
-            let label = match name.as_str() {
+            let text = match name.as_str() {
                 "" => format!("tensor uid {uid} ({first_use})"),
                 name => format!("tensor {name:?} uid {uid} ({first_use})"),
             };
             let Some(span_bytes) = span_bytes(b) else {
                 return Err(hipplan_serialize::plan::PlanError::MetadataField {
-                    field: format!("span of {label}"),
+                    field: format!("span of {text}"),
                     found: format!("dims {:?}, strides {:?}", b.dims, b.strides),
                     expected: "a span that 64 bits can count".into(),
                 }
                 .into());
             };
-            template.push(match kind {
-                BindingKind::Constant | BindingKind::DefaultedScalar => Argument::Scalar(baked(payload, ordinal, dtype, &label)?),
-                BindingKind::Device | BindingKind::RuntimeScalar => Argument::Absent,
-            });
-            let align = (dtype.bits() as usize).div_ceil(8).next_power_of_two();
-            slots.push(Slot { uid, kind, role: b.role(), dtype, span_bytes, align, label });
+            let baked = match kind {
+                BindingKind::Constant | BindingKind::DefaultedScalar => baked(payload, ordinal, dtype, &text)?,
+                BindingKind::Device | BindingKind::RuntimeScalar => Element([0; 8]),
+            };
+            // No element has more than 16 bytes.
+            let align_mask = (dtype.bits().div_ceil(8).next_power_of_two() - 1) as u8;
+            let (pointer, role) = (std::ptr::null_mut(), b.role());
+            let slot = Slot { uid, given: 0, pointer, element: baked, baked, span_bytes, kind, role, dtype, align_mask };
+            slots.push(slot);
+            labels.push(Label { text, span_bytes });
         }
         let mut by_uid: Vec<_> = slots.iter().zip(0..).map(|(s, i)| (s.uid, BindingIx(i))).collect();
         by_uid.sort_unstable_by_key(|&(uid, _)| uid);
-        let (current, filled, seen) = (template.clone(), vec![false; slots.len()], vec![0; slots.len()]);
-        Ok(Self { slots, by_uid, template, current, filled, seen, space })
+        let seen = vec![0; slots.len()];
+        Ok(Self { slots, labels, by_uid, seen, space: SpaceKey::of(space), execution: 0 })
     }
 
-    /// Forgets the arguments: pointers of a pack are not kept behind its call (R16 §4.6).
-    pub(crate) fn clear(&mut self) {
-        self.current.copy_from_slice(&self.template);
-    }
-
-    /// Fills the table from a pack. Nothing is dereferenced but the host scalars of the runtime set.
+    /// Begins an execution: takes the pack's entries, and forgets those of the pack before (R16 §4.6). Nothing is dereferenced but the host
+    /// scalars of the runtime set.
+    #[inline]
     pub(crate) fn fill(&mut self, pack: &VariantPack<'_>) -> Result<(), ExecError> {
-        self.clear();
-        self.filled.fill(false);
-        for (position, &(uid, binding)) in pack.entries().iter().enumerate() {
-            let Some(at) = self.find(position, uid) else { continue };
-            let slot = &self.slots[at];
-            // An inert entry changes nothing, however often it stands there.
-            if let Some(argument) = slot.take(binding, self.space)? {
-                if std::mem::replace(&mut self.filled[at], true) {
-                    return Err(slot.invalid(InvalidValue::Twice { uid }));
+        // One a nanosecond lasts for five centuries.
+        self.execution = self.execution.wrapping_add(1);
+        let execution = self.execution;
+        let (space, entries) = (self.space, pack.entries());
+        let mut refused = None;
+        // Entries mostly stand where those of the last pack stood.
+        for ((entry, seen), position) in entries.iter().zip(&self.seen).zip(0..) {
+            match self.slots.get_mut(*seen as usize) {
+                Some(slot) if slot.uid == entry.uid => {
+                    if !slot.accept(entry, space, execution) {
+                        refused = Some((*seen as usize, entry));
+                        break;
+                    }
                 }
-                self.current[at] = argument;
+                _ => return self.fill_searching(entries, position),
+            }
+        }
+        match refused {
+            Some((at, entry)) => Err(self.refusal(at, entry)),
+            None if entries.len() > self.seen.len() => self.fill_searching(entries, self.seen.len()),
+            None => Ok(()),
+        }
+    }
+
+    /// Fills from this entry on, looking for each uid.
+    #[inline(never)]
+    fn fill_searching(&mut self, entries: &[Entry], from: usize) -> Result<(), ExecError> {
+        for (position, entry) in entries.iter().enumerate().skip(from) {
+            let Ok(at) = self.by_uid.binary_search_by_key(&entry.uid, |&(uid, _)| uid) else { continue };
+            let at = self.by_uid[at].1.0;
+            if let Some(seen) = self.seen.get_mut(position) {
+                *seen = at;
+            }
+            let at = at as usize;
+            if !self.slots[at].accept(entry, self.space, self.execution) {
+                return Err(self.refusal(at, entry));
             }
         }
         Ok(())
-    }
-
-    /// Position in `slots` of a uid that stands at this position of the pack.
-    fn find(&mut self, position: usize, uid: i64) -> Option<usize> {
-        if let Some(&at) = self.seen.get(position)
-            && self.slots[at as usize].uid == uid
-        {
-            return Some(at as usize);
-        }
-        let at = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok()?;
-        let at = self.by_uid[at].1.0;
-        if let Some(seen) = self.seen.get_mut(position) {
-            *seen = at;
-        }
-        Some(at as usize)
     }
 
     pub(crate) fn arguments(&self) -> Arguments<'_> {
@@ -152,7 +166,97 @@ impl ArgumentTable {
     /// Bytes between the first element and the last of the binding with this uid.
     pub(crate) fn span_bytes(&self, uid: i64) -> Option<u64> {
         let at = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok()?;
-        Some(self.slots[self.by_uid[at].1.0 as usize].span_bytes)
+        Some(self.labels[self.by_uid[at].1.0 as usize].span_bytes)
+    }
+
+    #[cold]
+    fn invalid(&self, at: usize, reason: InvalidValue) -> ExecError {
+        ExecError::InvalidValue { uid: self.slots[at].uid, tensor: self.labels[at].text.clone(), reason }
+    }
+
+    /// Why an entry is not taken.
+    #[cold]
+    fn refusal(&self, at: usize, entry: &Entry) -> ExecError {
+        let slot = &self.slots[at];
+        let (found, expected) = (entry.space.space(), self.space.space());
+        let reason = match (slot.kind, entry.what) {
+            // The first of two was taken.
+            (_, _) if slot.given == self.execution => InvalidValue::Twice { uid: slot.uid },
+            (BindingKind::Device, What::Scalar | What::Override) => InvalidValue::ScalarForTensor,
+            (BindingKind::Device, What::Device) if found != expected => InvalidValue::Memory { found, expected },
+            (_, What::Device | What::Raw) if entry.pointer.is_null() => InvalidValue::Null,
+            (BindingKind::Device, _) if slot.role == BindingRole::Output && !entry.writable => InvalidValue::ReadOnly,
+            (BindingKind::Device, _) if entry.len < slot.span_bytes => {
+                InvalidValue::BufferSize { found: entry.len, expected: slot.span_bytes }
+            }
+            (BindingKind::Device, _) => InvalidValue::Alignment { expected: u64::from(slot.align_mask) + 1 },
+            (_, What::Device) => InvalidValue::TensorForScalar,
+            (_, _) => InvalidValue::ScalarType { found: entry.dtype, expected: slot.dtype },
+        };
+        self.invalid(at, reason)
+    }
+}
+
+impl Slot {
+    /// Takes what a pack entry means for this binding, if it can be used; [`ArgumentTable::refusal`] says why not. The by-value table of
+    /// the requirements, row by row.
+    #[inline(always)]
+    fn accept(&mut self, entry: &Entry, space: SpaceKey, execution: u64) -> bool {
+        let is_usable = match (self.kind, entry.what) {
+            (BindingKind::Device, What::Device | What::Raw) => self.device(entry, space),
+            _ => match self.scalar(entry) {
+                Some(is_usable) => is_usable,
+                // An inert entry changes nothing, however often it stands there.
+                None => return true,
+            },
+        };
+        let is_first = self.given != execution;
+        if is_usable {
+            self.given = execution;
+        }
+        is_usable & is_first
+    }
+
+    /// Whether an entry that is no buffer for a device tensor can be used; nothing where it is inert.
+    #[inline(never)]
+    fn scalar(&mut self, entry: &Entry) -> Option<bool> {
+        match (self.kind, entry.what) {
+            (BindingKind::DefaultedScalar, What::Override) | (BindingKind::RuntimeScalar, What::Scalar | What::Override) => {
+                self.element = Element(entry.element);
+                Some(entry.dtype == self.dtype)
+            }
+            (BindingKind::RuntimeScalar, What::Raw) => Some(self.read_host_scalar(entry.pointer)),
+            (BindingKind::Constant, _) | (BindingKind::DefaultedScalar, What::Scalar | What::Device | What::Raw) => None,
+            (BindingKind::RuntimeScalar, What::Device) | (BindingKind::Device, _) => Some(false),
+        }
+    }
+
+    #[inline(always)]
+    fn device(&mut self, entry: &Entry, space: SpaceKey) -> bool {
+        // `refusal` asks the same, one by one.
+        let is_writable = entry.writable | (self.role == BindingRole::Input);
+        let is_aligned = entry.pointer.addr() & usize::from(self.align_mask) == 0;
+        let is_large = entry.len >= self.span_bytes;
+        let is_here = entry.what == What::Raw || entry.space == space;
+        let is_usable = is_writable & is_aligned & is_large & is_here & !entry.pointer.is_null();
+        if is_usable {
+            self.pointer = entry.pointer;
+        }
+        is_usable
+    }
+
+    /// Reads a user-supplied scalar as the tensor's type (R16 §4.6); the pointer is not kept.
+    fn read_host_scalar(&mut self, pointer: *const u8) -> bool {
+        if pointer.is_null() {
+            return false;
+        }
+        let mut element = [0; 8];
+        let size = (self.dtype.bits() as usize).div_ceil(8).min(8);
+        // SAFETY: `VariantPack::raw` was promised that an entry of a uid in the runtime set points to a readable element of the
+        // tensor's type. This binding is in the runtime set: `bind` refused the plan otherwise.
+        unsafe { std::ptr::copy_nonoverlapping(pointer, element.as_mut_ptr(), size) };
+        self.element = Element(element);
+        true
     }
 }
 
@@ -179,71 +283,6 @@ fn baked(payload: &PayloadView<'_>, ordinal: u32, dtype: DataType, label: &str) 
     scalar.value.to_element(dtype).map(Element).ok_or_else(|| fail(scalar.value.data_type().name()))
 }
 
-impl Slot {
-    #[cold]
-    fn invalid(&self, reason: InvalidValue) -> ExecError {
-        ExecError::InvalidValue { uid: self.uid, tensor: self.label.clone(), reason }
-    }
-
-    /// What a pack entry means for this binding; nothing where the entry is inert. The by-value table of the requirements, row by row.
-    fn take(&self, binding: Binding, space: MemorySpace) -> Result<Option<Argument>, ExecError> {
-        match (self.kind, binding) {
-            (BindingKind::Constant, _) => Ok(None),
-            (BindingKind::DefaultedScalar, Binding::Override(value)) => self.scalar(value).map(Some),
-            (BindingKind::DefaultedScalar, _) => Ok(None),
-            (BindingKind::RuntimeScalar, Binding::Scalar(value) | Binding::Override(value)) => self.scalar(value).map(Some),
-            (BindingKind::RuntimeScalar, Binding::Raw(pointer)) => self.read_host_scalar(pointer.cast_const().cast()).map(Some),
-            (BindingKind::RuntimeScalar, Binding::Device(_)) => Err(self.invalid(InvalidValue::TensorForScalar)),
-            (BindingKind::Device, Binding::Device(buffer)) => self.device(buffer, space).map(Some),
-            (BindingKind::Device, Binding::Raw(pointer)) => {
-                self.device(DeviceBuffer { ptr: pointer.cast(), len: None, writable: true, space }, space).map(Some)
-            }
-            (BindingKind::Device, Binding::Scalar(_) | Binding::Override(_)) => Err(self.invalid(InvalidValue::ScalarForTensor)),
-        }
-    }
-
-    fn device(&self, buffer: DeviceBuffer, expected: MemorySpace) -> Result<Argument, ExecError> {
-        if buffer.space != expected {
-            return Err(self.invalid(InvalidValue::Memory { found: buffer.space, expected }));
-        }
-        if buffer.ptr.is_null() {
-            return Err(self.invalid(InvalidValue::Null));
-        }
-        if self.role == BindingRole::Output && !buffer.writable {
-            return Err(self.invalid(InvalidValue::ReadOnly));
-        }
-        if let Some(len) = buffer.len.filter(|&len| (len as u64) < self.span_bytes) {
-            return Err(self.invalid(InvalidValue::BufferSize { found: len as u64, expected: self.span_bytes }));
-        }
-        // `align` is a power of two.
-        if (buffer.ptr as usize) & (self.align - 1) != 0 {
-            return Err(self.invalid(InvalidValue::Alignment { expected: self.align as u64 }));
-        }
-        Ok(Argument::Device(buffer.ptr))
-    }
-
-    fn scalar(&self, value: TensorValue) -> Result<Argument, ExecError> {
-        let mismatch = || self.invalid(InvalidValue::ScalarType { found: value.data_type(), expected: self.dtype });
-        if value.data_type() != self.dtype {
-            return Err(mismatch());
-        }
-        value.to_element(self.dtype).map(|bytes| Argument::Scalar(Element(bytes))).ok_or_else(mismatch)
-    }
-
-    /// Reads a user-supplied scalar as the tensor's type (R16 §4.6); the pointer is not kept.
-    fn read_host_scalar(&self, pointer: *const u8) -> Result<Argument, ExecError> {
-        if pointer.is_null() {
-            return Err(self.invalid(InvalidValue::Null));
-        }
-        let mut element = [0; 8];
-        let size = (self.dtype.bits() as usize).div_ceil(8).min(8);
-        // SAFETY: `VariantPack::raw` was promised that an entry of a uid in the runtime set points to a readable element of the
-        // tensor's type. This binding is in the runtime set: `bind` refused the plan otherwise.
-        unsafe { std::ptr::copy_nonoverlapping(pointer, element.as_mut_ptr(), size) };
-        Ok(Argument::Scalar(Element(element)))
-    }
-}
-
 /// The arguments of one execution, as an [`Executable`](crate::Executable) sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'t>(&'t ArgumentTable);
@@ -256,10 +295,21 @@ impl Arguments<'_> {
     /// # Errors
     /// [`ExecError::InvalidValue`] naming the caller's uid and the tensor.
     pub fn find_device_buffer(&self, binding: BindingIx) -> Result<*mut u8, ExecError> {
-        match self.0.current.get(binding.0 as usize) {
-            Some(Argument::Device(pointer)) => Ok(*pointer),
-            Some(Argument::Scalar(element)) => Ok(element.0.as_ptr().cast_mut()),
-            Some(Argument::Absent) | None => Err(self.missing(binding)),
+        let Some(slot) = self.0.slots.get(binding.0 as usize) else { return Err(self.missing(binding)) };
+        match (slot.kind, slot.given == self.0.execution) {
+            (BindingKind::Device, true) => Ok(slot.pointer),
+            (BindingKind::RuntimeScalar | BindingKind::DefaultedScalar, true) => Ok(slot.element.0.as_ptr().cast_mut()),
+            (BindingKind::Constant | BindingKind::DefaultedScalar, _) => Ok(slot.baked.0.as_ptr().cast_mut()),
+            (BindingKind::Device | BindingKind::RuntimeScalar, false) => Err(self.missing(binding)),
+        }
+    }
+
+    /// Address of a device tensor; the binding is known to be one.
+    #[inline]
+    pub(crate) fn find_address(&self, binding: BindingIx) -> Result<u64, ExecError> {
+        match self.0.slots.get(binding.0 as usize) {
+            Some(slot) if slot.given == self.0.execution => Ok(slot.pointer.addr() as u64),
+            _ => Err(self.missing(binding)),
         }
     }
 
@@ -267,18 +317,21 @@ impl Arguments<'_> {
     ///
     /// # Errors
     /// As [`find_device_buffer`](Self::find_device_buffer); also for a tensor that is not by value.
+    #[inline]
     pub fn find_scalar(&self, binding: BindingIx) -> Result<[u8; 8], ExecError> {
-        match self.0.current.get(binding.0 as usize) {
-            Some(Argument::Scalar(element)) => Ok(element.0),
-            Some(Argument::Device(_)) => Err(self.0.slots[binding.0 as usize].invalid(InvalidValue::TensorForScalar)),
-            Some(Argument::Absent) | None => Err(self.missing(binding)),
+        match self.0.slots.get(binding.0 as usize) {
+            Some(slot) if slot.kind != BindingKind::Device && slot.given == self.0.execution => Ok(slot.element.0),
+            Some(slot) if matches!(slot.kind, BindingKind::Constant | BindingKind::DefaultedScalar) => Ok(slot.baked.0),
+            _ => Err(self.missing(binding)),
         }
     }
 
     #[cold]
     fn missing(&self, binding: BindingIx) -> ExecError {
-        match self.0.slots.get(binding.0 as usize) {
-            Some(slot) => slot.invalid(InvalidValue::Missing { uid: slot.uid }),
+        let at = binding.0 as usize;
+        match self.0.slots.get(at) {
+            Some(slot) if slot.given == self.0.execution => self.0.invalid(at, InvalidValue::TensorForScalar),
+            Some(slot) => self.0.invalid(at, InvalidValue::Missing { uid: slot.uid }),
             None => ExecError::NoBinding { position: binding.0, bindings: self.0.slots.len() },
         }
     }

@@ -58,8 +58,8 @@ pub enum ExecError {
     #[error("the workspace is {found}, the plan is bound to a device that needs {expected}")]
     WorkspaceMemory { found: MemorySpace, expected: MemorySpace },
     /// The stream is another device's.
-    #[error("the stream is of another device: {found}, the plan is bound to {expected}")]
-    StreamDevice { found: &'static str, expected: MemorySpace },
+    #[error("the stream is for {found}, the plan is bound to a device that needs {expected}")]
+    StreamDevice { found: String, expected: MemorySpace },
     /// The workspace is too small.
     #[error("the workspace has {found} bytes, the plan needs {expected}")]
     WorkspaceSize { found: u64, expected: u64 },

@@ -3,6 +3,7 @@
 use crate::agreement;
 use crate::arguments::ArgumentTable;
 use crate::code_objects::NoCodeObjects;
+use crate::memory_space::SpaceKey;
 use crate::{CodeObjects, Device, ExecError, Executable, Loaders, MemorySpace, Stream, VariantPack, WorkspaceRef};
 use hipplan_serialize::plan::{PayloadView, PlanView};
 use hipplan_serialize::{GraphKey, PlanKey, VerifiedGraph};
@@ -106,7 +107,7 @@ impl<'a> Plan<'a> {
         let space = device.memory_space();
         let table = ArgumentTable::new(meta, &payload, space, name)?;
         let executable = loader.load(&self.view, &payload, device, self.code_objects)?;
-        Ok(BoundPlan { table, executable, workspace_size: meta.workspace_size.to_native(), space, key: self.key() })
+        Ok(BoundPlan { table, executable, workspace_size: meta.workspace_size.to_native(), space: SpaceKey::of(space), key: self.key() })
     }
 }
 
@@ -117,7 +118,7 @@ pub struct BoundPlan {
     table: ArgumentTable,
     executable: Box<dyn Executable>,
     workspace_size: u64,
-    space: MemorySpace,
+    space: SpaceKey,
     key: PlanKey,
 }
 
@@ -140,7 +141,7 @@ impl BoundPlan {
 
     /// Whose memory buffers and workspace must be.
     pub fn memory_space(&self) -> MemorySpace {
-        self.space
+        self.space.space()
     }
 
     /// Bytes from the first element of a tensor to its last, for a uid that packs may name.
@@ -169,11 +170,10 @@ impl BoundPlan {
 
     fn execute_in(&mut self, pack: &VariantPack<'_>, workspace: WorkspaceRef<'_>, stream: Stream<'_>) -> Result<(), ExecError> {
         if self.workspace_size > 0 {
-            workspace.check(self.workspace_size, self.space)?;
+            workspace.check(self.workspace_size, self.space.space())?;
         }
         stream.check(self.space)?;
-        let result = self.table.fill(pack).and_then(|()| self.executable.execute(&self.table.arguments(), workspace, stream));
-        self.table.clear();
-        result
+        self.table.fill(pack)?;
+        self.executable.execute(&self.table.arguments(), workspace, stream)
     }
 }

@@ -1,6 +1,7 @@
 //! The queue that an execution is put on.
 
 use crate::hip::HipStream;
+use crate::memory_space::SpaceKey;
 use crate::{ExecError, MemorySpace};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -54,13 +55,19 @@ impl<'s> From<&'s HipStream> for Stream<'s> {
 
 impl Stream<'_> {
     /// Whether plans that are bound to this device may be executed on the stream.
-    pub(crate) fn check(&self, expected: MemorySpace) -> Result<(), ExecError> {
-        let found = match (self, expected) {
-            (Self::Default, _) | (Self::RawHip(_), MemorySpace::Hip { .. }) => return Ok(()),
-            (Self::Hip(stream), _) if stream.device().memory_space() == expected => return Ok(()),
-            (Self::Hip(_), MemorySpace::Hip { .. }) => "another HIP device's",
-            (Self::Hip(_) | Self::RawHip(_), _) => "a HIP device's",
-        };
-        Err(ExecError::StreamDevice { found, expected })
+    #[inline]
+    pub(crate) fn check(&self, expected: SpaceKey) -> Result<(), ExecError> {
+        match self {
+            Self::Default => Ok(()),
+            Self::Hip(stream) if stream.device().space_key() == expected => Ok(()),
+            Self::RawHip(_) if expected.space() != MemorySpace::Host => Ok(()),
+            Self::Hip(stream) => Err(refusal(stream.device().memory_space().to_string(), expected)),
+            Self::RawHip(_) => Err(refusal("memory of a HIP device".to_owned(), expected)),
+        }
     }
+}
+
+#[cold]
+fn refusal(found: String, expected: SpaceKey) -> ExecError {
+    ExecError::StreamDevice { found, expected: expected.space() }
 }

@@ -2,32 +2,57 @@
 
 use crate::MemorySpace;
 use crate::hip::{DeviceSlice, DeviceSliceMut};
-use hipplan_serialize::{Scalar, TensorValue};
+use crate::memory_space::SpaceKey;
+use hipplan_serialize::{DataType, Scalar, TensorValue};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-/// A buffer for a device tensor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DeviceBuffer {
-    pub(crate) ptr: *mut u8,
-    /// Bytes; `None` where the caller did not say.
-    pub(crate) len: Option<usize>,
-    pub(crate) writable: bool,
-    /// Whose memory it is. For what C callers give, taken to be the plan's device's.
-    pub(crate) space: MemorySpace,
+/// What kind of thing stands under a uid. A device buffer and a host scalar are different things, so that the confusion of R16 §7.3
+/// cannot be written down in Rust; only [`Raw`](Self::Raw), for C callers, leaves it to the plan to tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A buffer for a device tensor.
+    Device,
+    /// A runtime scalar's value; inert for constants and for scalars with a default.
+    Scalar,
+    /// A value that replaces a default too.
+    Override,
+    /// `uid -> void*`: a device pointer, or a host pointer if the plan's runtime set holds the uid.
+    Raw,
 }
 
-/// What stands under a uid. A device buffer and a host scalar are different things, so that the confusion of R16 §7.3
-/// cannot be written down in Rust; only [`Raw`](Self::Raw), for C callers, leaves it to the plan to tell them apart.
+/// One entry: flat, because executing walks all of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Binding {
-    Device(DeviceBuffer),
-    /// A runtime scalar's value; inert for constants and for scalars with a default.
-    Scalar(TensorValue),
-    /// A value that replaces a default too.
-    Override(TensorValue),
-    /// `uid -> void*`: a device pointer, or a host pointer if the plan's runtime set holds the uid.
-    Raw(*mut c_void),
+pub(crate) struct Entry {
+    pub(crate) uid: i64,
+    /// Memory of a buffer.
+    pub(crate) pointer: *mut u8,
+    /// Bytes of a buffer; all that can be where the caller did not say.
+    pub(crate) len: u64,
+    /// Value of a scalar: an element of its type in the first bytes.
+    pub(crate) element: [u8; 8],
+    /// Whose memory a buffer is. Of a raw entry nobody knows: its caller promised that it is the plan's device's.
+    pub(crate) space: SpaceKey,
+    pub(crate) what: What,
+    /// Type of a scalar.
+    pub(crate) dtype: DataType,
+    pub(crate) writable: bool,
+}
+
+impl Entry {
+    fn new(uid: i64, what: What) -> Self {
+        let pointer = std::ptr::null_mut();
+        Self {
+            uid,
+            pointer,
+            len: 0,
+            element: [0; 8],
+            space: SpaceKey::of(MemorySpace::Host),
+            what,
+            dtype: DataType::Unset,
+            writable: false,
+        }
+    }
 }
 
 /// Tensors by uid, for one execution. [`clear`](Self::clear) keeps the memory, so that a pack can be filled again without allocating.
@@ -35,7 +60,7 @@ pub(crate) enum Binding {
 /// Entries of uids that the plan does not know, or that are baked into it, are inert, as in hipDNN (R16 §4.9).
 #[derive(Debug, Default)]
 pub struct VariantPack<'b> {
-    entries: Vec<(i64, Binding)>,
+    entries: Vec<Entry>,
     buffers: PhantomData<&'b mut [u8]>,
 }
 
@@ -68,48 +93,44 @@ impl<'b> VariantPack<'b> {
 
     /// A tensor that is only read, for a plan on the CPU: its memory from the first element to the last.
     pub fn input<T: bytemuck::NoUninit>(&mut self, uid: i64, data: &'b [T]) -> &mut Self {
-        let (ptr, len) = (data.as_ptr().cast_mut().cast(), Some(size_of_val(data)));
-        self.push(uid, Binding::Device(DeviceBuffer { ptr, len, writable: false, space: MemorySpace::Host }))
+        self.buffer(uid, (data.as_ptr().cast_mut().cast(), size_of_val(data), MemorySpace::Host), false)
     }
 
     /// A tensor that is written, for a plan on the CPU: its memory from the first element to the last.
     pub fn output<T: bytemuck::AnyBitPattern + bytemuck::NoUninit>(&mut self, uid: i64, data: &'b mut [T]) -> &mut Self {
-        let (ptr, len) = (data.as_mut_ptr().cast(), Some(size_of_val(data)));
-        self.push(uid, Binding::Device(DeviceBuffer { ptr, len, writable: true, space: MemorySpace::Host }))
+        self.buffer(uid, (data.as_mut_ptr().cast(), size_of_val(data), MemorySpace::Host), true)
     }
 
     /// A tensor that is only read, for a plan on a HIP device: a [`DeviceMemory`](crate::hip::DeviceMemory) or a part of one, from the
     /// first element to the last.
     pub fn device_input(&mut self, uid: i64, memory: impl Into<DeviceSlice<'b>>) -> &mut Self {
-        let (ptr, len, space) = memory.into().parts();
-        self.push(uid, Binding::Device(DeviceBuffer { ptr, len: Some(len), writable: false, space }))
+        self.buffer(uid, memory.into().parts(), false)
     }
 
     /// A tensor that is written, for a plan on a HIP device: a [`DeviceMemory`](crate::hip::DeviceMemory) or a part of one, from the
     /// first element to the last.
     pub fn device_output(&mut self, uid: i64, memory: impl Into<DeviceSliceMut<'b>>) -> &mut Self {
-        let (ptr, len, space) = memory.into().parts();
-        self.push(uid, Binding::Device(DeviceBuffer { ptr, len: Some(len), writable: true, space }))
+        self.buffer(uid, memory.into().parts(), true)
     }
 
     /// The value of a user-supplied runtime scalar. Inert for constants and for scalars with a default.
     pub fn scalar(&mut self, uid: i64, value: impl Scalar) -> &mut Self {
-        self.push(uid, Binding::Scalar(value.to_value()))
+        self.scalar_value(uid, value.to_value())
     }
 
     /// The value of a runtime scalar, also in place of its default. Inert for constants.
     pub fn override_scalar(&mut self, uid: i64, value: impl Scalar) -> &mut Self {
-        self.push(uid, Binding::Override(value.to_value()))
+        self.override_value(uid, value.to_value())
     }
 
     /// [`scalar`](Self::scalar) with a value whose type is known only at run time.
     pub fn scalar_value(&mut self, uid: i64, value: TensorValue) -> &mut Self {
-        self.push(uid, Binding::Scalar(value))
+        self.value(uid, What::Scalar, value)
     }
 
     /// [`override_scalar`](Self::override_scalar) with a value whose type is known only at run time.
     pub fn override_value(&mut self, uid: i64, value: TensorValue) -> &mut Self {
-        self.push(uid, Binding::Override(value))
+        self.value(uid, What::Override, value)
     }
 
     /// An entry as C callers give it: a pointer to memory of the plan's device, or, for the uids in the plan's runtime set, a host pointer to one element.
@@ -119,15 +140,27 @@ impl<'b> VariantPack<'b> {
     /// type, and that of any other tensor of the plan to device memory of the tensor's whole span, which nothing else accesses
     /// where the plan writes it.
     pub unsafe fn raw(&mut self, uid: i64, pointer: *mut c_void) -> &mut Self {
-        self.push(uid, Binding::Raw(pointer))
+        self.push(Entry { pointer: pointer.cast(), len: u64::MAX, writable: true, ..Entry::new(uid, What::Raw) })
     }
 
-    fn push(&mut self, uid: i64, binding: Binding) -> &mut Self {
-        self.entries.push((uid, binding));
+    fn buffer(&mut self, uid: i64, (pointer, len, space): (*mut u8, usize, MemorySpace), writable: bool) -> &mut Self {
+        let space = SpaceKey::of(space);
+        self.push(Entry { pointer, len: len as u64, space, writable, ..Entry::new(uid, What::Device) })
+    }
+
+    fn value(&mut self, uid: i64, what: What, value: TensorValue) -> &mut Self {
+        let dtype = value.data_type();
+        // Every value is an element of its own type.
+        let element = value.to_element(dtype).unwrap_or_default();
+        self.push(Entry { element, dtype, ..Entry::new(uid, what) })
+    }
+
+    fn push(&mut self, entry: Entry) -> &mut Self {
+        self.entries.push(entry);
         self
     }
 
-    pub(crate) fn entries(&self) -> &[(i64, Binding)] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 }

@@ -88,6 +88,8 @@ pub(super) struct Kernel {
     /// Position in the plan's metadata.
     pub(super) code_object: usize,
     pub(super) name: CString,
+    pub(super) kernarg_size: u32,
+    pub(super) block: u32,
 }
 
 /// A launch that may be made.
@@ -218,7 +220,7 @@ fn kernels(program: &HipProgram, code_objects: usize) -> Result<Vec<Kernel>, E> 
         if kernel.kernarg_size == 0 {
             return Err(value("kernarg_size", "0".to_owned(), "at least 1: a kernel without arguments does nothing"));
         }
-        Ok(Kernel { code_object, name })
+        Ok(Kernel { code_object, name, kernarg_size: kernel.kernarg_size, block: kernel.block })
     };
     program.kernels.iter().enumerate().map(check).collect()
 }

@@ -1,29 +1,56 @@
-//! Whether bytes can be a code object of a target at all, before HIP sees them.
+//! Code objects before HIP sees them: what they are for, and what their kernels take.
 
 use hipplan_serialize::Target;
+use hipplan_serialize::code_object::CodeObject;
 
-const ELF_MAGIC: &[u8] = b"\x7fELF";
-const ELF_HEADER: usize = 64;
-const CLASS_64: u8 = 2;
-const LITTLE_ENDIAN: u8 = 1;
-const EM_AMDGPU: u16 = 224;
+/// What a code object says of its kernels. Those for targets of tests say nothing.
+#[derive(Debug, Default)]
+pub(super) struct Kernels(Option<Vec<Kernel>>);
 
-/// Checks what an AMD GPU's code object starts with. Targets of tests have formats of their own.
-pub(super) fn check(bytes: &[u8], target: &Target) -> Result<(), String> {
-    let Target::Amd(_) = target else { return Ok(()) };
-    let Some(header) = bytes.first_chunk::<ELF_HEADER>() else {
-        return Err(format!("its {} bytes are fewer than the {ELF_HEADER} of an ELF header", bytes.len()));
-    };
-    if !header.starts_with(ELF_MAGIC) {
-        return Err("it is no ELF file".to_owned());
+#[derive(Debug)]
+struct Kernel {
+    name: String,
+    kernarg_size: u32,
+    kernarg_align: u32,
+    max_block: u32,
+}
+
+impl Kernels {
+    /// Checks that bytes are a code object that runs on a device, and notes its kernels.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(super) fn of(bytes: &[u8], device: &Target) -> Result<Self, String> {
+        let Target::Amd(_) = device else { return Ok(Self(None)) };
+        let object = CodeObject::read(bytes).map_err(|e| e.to_string())?;
+        object.loads_on(device).map_err(|e| e.to_string())?;
+        let kernel = |k: &hipplan_serialize::code_object::KernelInfo<'_>| Kernel {
+            name: k.name.to_owned(),
+            kernarg_size: k.kernarg_size,
+            kernarg_align: k.kernarg_align,
+            max_block: k.max_workgroup_size,
+        };
+        Ok(Self(Some(object.kernels.iter().map(kernel).collect())))
     }
-    let [_, _, _, _, class, data, ..] = *header;
-    if (class, data) != (CLASS_64, LITTLE_ENDIAN) {
-        return Err(format!("its ELF class and byte order are {class} and {data}, expected {CLASS_64} and {LITTLE_ENDIAN}"));
+
+    /// Checks that there is such a kernel, which takes so many bytes of kernarg and blocks of so many threads.
+    ///
+    /// # Errors
+    /// What is otherwise.
+    pub(super) fn check(&self, name: &str, kernarg_size: u32, block: u32) -> Result<(), String> {
+        let Some(kernels) = &self.0 else { return Ok(()) };
+        let Some(kernel) = kernels.iter().find(|k| k.name == name) else {
+            let known: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
+            return Err(format!("it has no kernel {name:?}, it has {known:?}"));
+        };
+        // The segment may end in padding, which nobody reads. Were it larger, the kernel would read what nobody passes.
+        let padded = kernarg_size.checked_next_multiple_of(kernel.kernarg_align.max(1)).unwrap_or(u32::MAX);
+        if !(kernarg_size..=padded).contains(&kernel.kernarg_size) {
+            return Err(format!("kernel {name:?} takes {} bytes of kernarg, the plan passes {kernarg_size}", kernel.kernarg_size));
+        }
+        if block > kernel.max_block {
+            return Err(format!("kernel {name:?} takes blocks of at most {} threads, the plan launches {block}", kernel.max_block));
+        }
+        Ok(())
     }
-    let machine = u16::from_le_bytes([header[18], header[19]]);
-    if machine != EM_AMDGPU {
-        return Err(format!("it is for ELF machine {machine}, expected {EM_AMDGPU} (AMD GPU)"));
-    }
-    Ok(())
 }

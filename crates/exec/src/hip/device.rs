@@ -7,6 +7,7 @@ use super::process;
 use super::runtime::{HipRuntime, Shared};
 use super::symbols::Properties;
 use crate::MemorySpace;
+use crate::memory_space::SpaceKey;
 use hipplan_serialize::{Digest, Target};
 use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
@@ -25,7 +26,7 @@ pub struct HipDevice(pub(super) &'static DeviceShared);
 pub(super) struct DeviceShared {
     pub(super) runtime: &'static Shared,
     ordinal: u32,
-    space: MemorySpace,
+    space: SpaceKey,
     arch: String,
     target: Target,
     modules: Modules,
@@ -60,7 +61,7 @@ impl DeviceShared {
         }
         // `count` is at most 65,535, and `ordinal` is below it.
         let space = MemorySpace::Hip { ordinal: ordinal as u16, runtime: runtime.number };
-        Ok(Self { runtime, ordinal, space, arch, target, modules: Modules::default(), lost: OnceLock::new() })
+        Ok(Self { runtime, ordinal, space: SpaceKey::of(space), arch, target, modules: Modules::default(), lost: OnceLock::new() })
     }
 }
 
@@ -101,16 +102,18 @@ impl HipDevice {
         &self.0.target
     }
 
-    /// Targets whose plans it runs, best first: its own, and that without features.
+    /// Targets whose plans it runs, best first: its own, that without features, and those of its family.
     pub fn targets(&self) -> Vec<Target> {
-        let exact = self.0.target.clone();
-        let base = self.0.arch.split(':').next().unwrap_or_default().parse::<Target>().ok();
-        let base = base.filter(|base| *base != exact);
-        std::iter::once(exact).chain(base).collect()
+        self.0.target.candidates()
     }
 
     /// Its memory.
     pub fn memory_space(&self) -> MemorySpace {
+        self.0.space.space()
+    }
+
+    #[inline]
+    pub(crate) fn space_key(&self) -> SpaceKey {
         self.0.space
     }
 
@@ -202,15 +205,13 @@ impl HipDevice {
     /// A call's code as a result. `doing` says for what it was called.
     #[inline]
     pub(super) fn check(&self, call: &'static str, code: HipCode, doing: impl FnOnce() -> String) -> Result<(), HipError> {
-        match self.0.runtime.check(call, code) {
-            Ok(()) => Ok(()),
-            Err(failure) => Err(self.error(failure, doing)),
-        }
+        if code == HipCode::SUCCESS { Ok(()) } else { Err(self.failed(call, code, doing)) }
     }
 
+    /// The error of a call that failed.
     #[cold]
-    fn error(&self, failure: HipFailure, doing: impl FnOnce() -> String) -> HipError {
-        let ordinal = self.0.ordinal;
+    pub(super) fn failed(&self, call: &'static str, code: HipCode, doing: impl FnOnce() -> String) -> HipError {
+        let (ordinal, failure) = (self.0.ordinal, self.0.runtime.failure(call, code));
         if failure.code.is_sticky() {
             // The first failure is the one that explains the others.
             return HipError::DeviceLost { ordinal, failure: *self.0.lost.get_or_init(|| failure) };

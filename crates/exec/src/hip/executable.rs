@@ -1,6 +1,7 @@
 //! A program that is loaded on a device.
 
 use super::check::{Checked, CheckedLaunch, ScalarPatch};
+use super::code::HipCode;
 use super::device::HipDevice;
 use super::launch::launch;
 use super::module::{Function, Module};
@@ -45,10 +46,24 @@ impl HipExecutable {
         }
     }
 
+    /// Why the launch failed whose kernarg is at this word: each launch has one of its own.
+    #[cold]
+    fn launch_failed(&self, code: HipCode, kernarg_word: u32) -> ExecError {
+        let launch = self.launches.iter().map(|(_, launch)| launch).find(|launch| launch.kernarg_word == kernarg_word);
+        let doing = || match launch {
+            Some(CheckedLaunch { kernel, grid: [x, y, z], block, .. }) => {
+                let name = self.names.get(*kernel as usize);
+                format!("launching kernel {:?} on {x}x{y}x{z} blocks of {block}", name.map(CString::as_c_str).unwrap_or_default())
+            }
+            None => "launching a kernel".to_owned(),
+        };
+        self.device.failed("hipModuleLaunchKernel", code, doing).into()
+    }
+
     /// Writes addresses and scalars into the kernargs of all launches: what is missing is found before anything is launched.
     fn fill(&mut self, arguments: &Arguments<'_>, workspace: *mut u8) -> Result<(), ExecError> {
         for &(word, binding) in &self.addresses {
-            self.kernargs[word as usize] = arguments.find_device_buffer(binding)?.addr() as u64;
+            self.kernargs[word as usize] = arguments.find_address(binding)?;
         }
         for &(word, offset) in &self.workspace {
             self.kernargs[word as usize] = (workspace.addr() as u64).wrapping_add(offset);
@@ -70,26 +85,26 @@ impl HipExecutable {
 
 impl Executable for HipExecutable {
     fn execute(&mut self, arguments: &Arguments<'_>, workspace: WorkspaceRef<'_>, stream: Stream<'_>) -> Result<(), ExecError> {
-        let current = self.device.make_current()?;
+        let _current = self.device.make_current()?;
         self.fill(arguments, workspace.as_ptr())?;
         let stream = match stream {
             Stream::Default => std::ptr::null_mut(),
             Stream::Hip(stream) => stream.as_ptr(),
             Stream::RawHip(stream) => stream.as_ptr(),
         };
-        for &(function, CheckedLaunch { kernel, grid, block, kernarg_word, kernarg_bytes }) in &self.launches {
-            let kernarg = &mut self.kernargs[kernarg_word as usize..];
+        let runtime = self.device.0.runtime;
+        for (function, CheckedLaunch { grid, block, kernarg_word, kernarg_bytes, .. }) in &self.launches {
+            let kernarg = &mut self.kernargs[*kernarg_word as usize..];
             // SAFETY: the function is of a module that is kept, on the device that is current, as is the stream. `check` has shown that
             // the kernarg holds so many bytes. Every tensor that the program addresses lies in a buffer as large and aligned as its
             // binding says, writable where the program says that it writes it, or in a workspace of the size that the plan states (or the
             // caller of a raw entry promised all that). That the kernel stays within its arguments is believed of a plan, as that it
             // computes what its graph says: a hash is not a signature.
-            let code = unsafe { launch(self.device.0.runtime, function, grid, block, kernarg, kernarg_bytes as usize, stream) };
-            self.device.check("hipModuleLaunchKernel", code, || {
-                format!("launching kernel {:?} on {}x{}x{} blocks of {block}", self.names[kernel as usize], grid[0], grid[1], grid[2])
-            })?;
+            let code = unsafe { launch(runtime, *function, *grid, *block, kernarg, *kernarg_bytes as usize, stream) };
+            if code != HipCode::SUCCESS {
+                return Err(self.launch_failed(code, *kernarg_word));
+            }
         }
-        drop(current);
         Ok(())
     }
 }

@@ -26,7 +26,6 @@ pub(super) unsafe fn launch(
     kernarg_bytes: usize,
     stream: *mut c_void,
 ) -> HipCode {
-    debug_assert!(kernarg_bytes <= size_of_val(kernarg));
     let mut bytes = kernarg_bytes;
     let mut extra = [BUFFER_POINTER, kernarg.as_mut_ptr().cast(), BUFFER_SIZE, (&raw mut bytes).cast(), END];
     let parameters = std::ptr::null_mut();

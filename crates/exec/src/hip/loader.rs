@@ -55,7 +55,7 @@ impl Loader for HipLoader {
                     slot.insert(load(device, &digest, code_objects)?)
                 }
             };
-            functions.push(module.function(&kernel.name)?);
+            functions.push(module.function(kernel)?);
         }
         Ok(Box::new(HipExecutable::new(device, modules.into_iter().flatten().collect(), &functions, checked)))
     }

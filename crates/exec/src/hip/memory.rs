@@ -46,13 +46,13 @@ impl DeviceMemory {
         let call = "hipMalloc";
         let Ok(size) = usize::try_from(bytes) else {
             let runtime = device.0.runtime;
-            return runtime.check(call, HipCode::OUT_OF_MEMORY).map_err(out_of_memory).map(|()| memory);
+            return Err(out_of_memory(runtime.failure(call, HipCode::OUT_OF_MEMORY)));
         };
         let mut ptr: *mut c_void = std::ptr::null_mut();
         // SAFETY: the pointer is to a pointer.
         let code = unsafe { (device.0.runtime.symbols.hipMalloc)(&raw mut ptr, size) };
         if code == HipCode::OUT_OF_MEMORY || (code == HipCode::SUCCESS && ptr.is_null()) {
-            return device.0.runtime.check(call, HipCode::OUT_OF_MEMORY).map_err(out_of_memory).map(|()| memory);
+            return Err(out_of_memory(device.0.runtime.failure(call, HipCode::OUT_OF_MEMORY)));
         }
         device.check(call, code, || format!("allocating {bytes} bytes"))?;
         memory.ptr = ptr.cast();

@@ -1,10 +1,12 @@
 //! Code objects on a device: each is loaded once, and stays as long as some bound plan uses it.
 
+use super::check::Kernel;
+use super::code_object::Kernels;
 use super::device::HipDevice;
 use super::error::HipError;
-use super::{code_object, process};
+use super::process;
 use hipplan_serialize::{AlignedBytes, Digest};
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A loaded code object.
@@ -13,6 +15,8 @@ pub(super) struct Module {
     raw: *mut c_void,
     /// The code object. HIP may read it long after it was loaded.
     _image: AlignedBytes,
+    digest: Digest,
+    kernels: Kernels,
 }
 
 // SAFETY: HIP takes a module from any thread.
@@ -33,19 +37,22 @@ impl Module {
             let reason = format!("its bytes have the hash {} and number {}, expected {}", found.hash, found.size, digest.size);
             return Err(HipError::CodeObject { hash: hash(), reason });
         }
-        code_object::check(&image, device.target()).map_err(|reason| HipError::CodeObject { hash: hash(), reason })?;
+        let kernels = Kernels::of(&image, device.target()).map_err(|reason| HipError::CodeObject { hash: hash(), reason })?;
         let _current = device.make_current()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the image is a code object whose header is that of its device; it outlives the module. That the rest of it is one,
-        // HIP finds out, or whoever wrote into the store is believed: a hash is not a signature.
+        // SAFETY: the image is a code object for the device, as far as it can be read; it outlives the module. Who wrote it is
+        // believed that its code does what the plan says: a hash is not a signature.
         let code = unsafe { (device.0.runtime.symbols.hipModuleLoadData)(&raw mut raw, image.as_ptr().cast()) };
         device
             .check("hipModuleLoadData", code, || format!("loading code object {} of {} bytes on {}", hash(), image.len(), device.arch()))?;
-        Ok(Self { device: *device, raw, _image: image })
+        Ok(Self { device: *device, raw, _image: image, digest: *digest, kernels })
     }
 
-    /// The kernel with this symbol.
-    pub(super) fn function(&self, name: &CStr) -> Result<Function, HipError> {
+    /// A kernel of the module.
+    pub(super) fn function(&self, kernel: &Kernel) -> Result<Function, HipError> {
+        let name = &kernel.name;
+        let refuse = |reason| HipError::CodeObject { hash: self.digest.hash.to_string(), reason };
+        self.kernels.check(&name.to_string_lossy(), kernel.kernarg_size, kernel.block).map_err(refuse)?;
         let _current = self.device.make_current()?;
         let mut function = std::ptr::null_mut();
         // SAFETY: the module is loaded, the name ends in a zero, the pointer is to a handle.

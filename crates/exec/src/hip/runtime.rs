@@ -191,7 +191,12 @@ impl Shared {
     /// A call's code as a result.
     #[inline]
     pub(super) fn check(&self, call: &'static str, code: HipCode) -> Result<(), HipFailure> {
-        if code == HipCode::SUCCESS { Ok(()) } else { Err(failure(&self.symbols, call, code)) }
+        if code == HipCode::SUCCESS { Ok(()) } else { Err(self.failure(call, code)) }
+    }
+
+    /// A call that failed, with the name of its code.
+    pub(super) fn failure(&self, call: &'static str, code: HipCode) -> HipFailure {
+        failure(&self.symbols, call, code)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Executing plans.
 
-use crate::support::{Buffers, Count, Fake, N, SCALAR, Stored, X, Y, graph, kernarg, program, program_with_workspace, runtime_graph};
+use crate::support::{
+    Buffers, Count, Fake, N, SCALAR, Stored, X, Y, graph, kernarg, opaque_object, program, program_with_workspace, runtime_graph,
+};
 use hipplan::hip::{DeviceMemory, HipError, HipEvent, HipStream, PatchSource, ScalarType};
 use hipplan::{
     BoundPlan, Device, ExecError, InvalidValue, MemorySpace, RawHipStream, ScalarType as State, Stream, TensorAttributes, VariantPack,
@@ -68,13 +70,13 @@ fn a_scalar_may_be_overwritten_as_soon_as_execute_returns() {
 
 #[test]
 fn a_scalar_is_widened_for_a_kernel_that_takes_a_double() {
-    let fake = Fake::new(&[]);
+    let fake = Fake::new(&["ARCH=\"host\""]);
     let device = fake.device(0);
     let mut program = program();
     program.kernels[0].name = "scale64".into();
     program.kernels[0].block = N as u32;
     program.patches[2].source = PatchSource::Value(ScalarType::F64);
-    let mut plan = Stored::new(&device, runtime_graph(), program).bind().expect("bound");
+    let mut plan = Stored::with_objects(&device, runtime_graph(), program, vec![opaque_object()]).bind().expect("bound");
     let y = Buffers::new(&device, &plan).execute(&mut plan, Stream::Default, |p| _ = p.scalar(SCALAR, 0.1_f32));
     assert_eq!(y.ok(), Some([1.0, 2.0, 3.0, 4.0].map(|x| (x * f64::from(0.1_f32)) as f32)));
 }

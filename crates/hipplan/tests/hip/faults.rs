@@ -1,6 +1,8 @@
 //! What goes wrong on a device: each fault is an error that names call and code, and nothing leaks.
 
-use crate::support::{Buffers, Count, Fake, SCALAR, Stored, code_object, program, program_with_workspace, runtime_graph};
+use crate::support::{
+    Buffers, Count, Fake, SCALAR, Stored, code_object, opaque_object, program, program_with_workspace, real_object, runtime_graph,
+};
 use hipplan::hip::{DeviceMemory, HipCode, HipDevice, HipError, HipEvent, HipStream};
 use hipplan::{BoundPlan, Device, Digest, ExecError, Loaders, Plan, Stream, VariantPack};
 
@@ -127,10 +129,13 @@ fn a_code_object_that_cannot_be_loaded() {
         assert!(text.contains(call) && text.contains(expected), "{text}");
         fake.assert_empty();
     }
+    // Where nobody can read the code object, HIP is asked for the kernel.
+    let host = Fake::new(&["ARCH=\"host\""]);
     let mut missing = program();
     missing.kernels[0].name = "missing".into();
-    let error = Stored::new(&device, runtime_graph(), missing).bind().expect_err("no such kernel");
+    let error = Stored::with_objects(&host.device(0), runtime_graph(), missing, vec![opaque_object()]).bind().expect_err("no such kernel");
     assert!(error.to_string().contains("looking for kernel \"missing\": hipModuleGetFunction failed with hipErrorNotFound"), "{error}");
+    host.assert_empty();
     stored.bind().expect("nothing of that lasts");
     fake.assert_empty();
 }
@@ -145,19 +150,50 @@ fn foreign_and_damaged_code_objects_never_reach_hip() {
         object
     };
     for (object, expected) in [
-        (Vec::new(), "its 0 bytes"),
-        (changed(|o| o.truncate(63)), "its 63 bytes"),
-        (changed(|o| o[0] = b'!'), "no ELF"),
-        (changed(|o| o[4] = 1), "class"),
-        (changed(|o| o[18] = 62), "machine 62"),
-        (b"__CLANG_OFFLOAD_BUNDLE__".repeat(8), "no ELF"),
+        (Vec::new(), "not an ELF file"),
+        (changed(|o| o.truncate(63)), "63"),
+        (changed(|o| o.truncate(o.len() / 2)), "beyond"),
+        (changed(|o| o[0] = b'!'), "not an ELF file"),
+        (changed(|o| o[18] = 62), "62"),
+        (b"__CLANG_OFFLOAD_BUNDLE__".repeat(8), "bundle"),
+        (real_object("gfx1100-v5"), "gfx1100"),
+        (real_object("gfx90a-v5"), "gfx90a"),
     ] {
         let stored = Stored::with_objects(&device, runtime_graph(), program(), vec![object]);
-        let error = stored.bind().expect_err("it is no code object");
+        let error = stored.bind().expect_err("it is no code object for the device");
         assert!(matches!(error, ExecError::Hip(HipError::CodeObject { .. })), "{error}");
-        assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.to_string().contains(expected), "expected {expected} in: {error}");
     }
     assert_eq!(fake.count(Count::Loads), 0);
+}
+
+#[test]
+fn a_kernel_that_is_not_what_the_program_says() {
+    let fake = Fake::new(&[]);
+    let device = fake.device(0);
+    let mut missing = program();
+    missing.kernels[0].name = "missing".into();
+    let mut wide = program();
+    wide.kernels[0].block = 512;
+    let mut long = program();
+    long.kernels[0].kernarg_size = 32;
+    long.kernargs.extend([0; 8]);
+    for (program, expected) in [
+        (missing, "it has no kernel \"missing\", it has [\"scale\"]"),
+        (wide, "blocks of at most 256 threads, the plan launches 512"),
+        (long, "takes 24 bytes of kernarg, the plan passes 32"),
+    ] {
+        let error = Stored::new(&device, runtime_graph(), program).bind().expect_err(expected);
+        assert!(error.to_string().contains(expected), "expected {expected} in: {error}");
+        fake.assert_empty();
+    }
+    // `odd` has hidden arguments behind its own, which nobody passes.
+    let other = Fake::new(&["ARCH=\"gfx1100\""]);
+    let mut hidden = program();
+    hidden.kernels[0].name = "odd".into();
+    let stored = Stored::with_objects(&other.device(0), runtime_graph(), hidden, vec![real_object("gfx1100-v5")]);
+    let error = stored.bind().expect_err("hidden arguments");
+    assert!(error.to_string().contains("bytes of kernarg, the plan passes 24"), "{error}");
 }
 
 #[test]
@@ -189,7 +225,7 @@ fn a_code_object_that_is_missing_or_another() {
 
     // Damaged in the store.
     let objects = stored.folder.path().join("store/objects");
-    let file = walk(&objects).into_iter().find(|f| f.metadata().is_ok_and(|m| m.len() == 100)).expect("the code object");
+    let file = walk(&objects).into_iter().next().expect("the code object");
     std::fs::write(&file, [0; 100]).expect("written");
     let error = stored.bind().expect_err("damaged");
     assert!(matches!(error, ExecError::CodeObject { .. }), "{error}");

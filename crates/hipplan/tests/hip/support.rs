@@ -98,13 +98,20 @@ impl Fake {
     }
 }
 
-/// Enough of a code object for the checks before HIP, different for each number.
-pub(crate) fn code_object(number: u8) -> Vec<u8> {
-    let mut object = vec![0; 100];
-    object[..6].copy_from_slice(b"\x7fELF\x02\x01");
-    object[18] = 224;
-    object[99] = number;
-    object
+/// A real code object of the corpus, with a kernel `scale` of the same argument as that of the fake runtime, which executes its own. There
+/// are two that run on a gfx942.
+pub(crate) fn code_object(number: usize) -> Vec<u8> {
+    real_object(["gfx942-v5", "gfx9-4-generic-v6"][number - 1])
+}
+
+pub(crate) fn real_object(name: &str) -> Vec<u8> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/code-objects").join(name).with_extension("co");
+    std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+/// What the fake runtime takes for a code object on a device of the target `host`, whose code objects nobody reads before HIP does.
+pub(crate) fn opaque_object() -> Vec<u8> {
+    b"\x7fELF and no more".to_vec()
 }
 
 /// `y = x * alpha` of four floats, the scalar made by `make`.
@@ -237,6 +244,8 @@ impl Stored {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let store = Store::open(folder.path().join("store"), Mode::ReadWrite).expect("a store");
         let mut runtime = Runtime::on(store, Device::Hip(*device));
+        // No other compiler: the `hip` provider's would make kernels of its own.
+        *runtime.providers_mut() = hipplan::Providers::none();
         runtime.providers_mut().add(Box::new(Always(program, objects)));
         assert!(matches!(runtime.compile(&graph.view()), Ok(Ensured::Compiled(_))));
         Self { runtime, graph, folder }
