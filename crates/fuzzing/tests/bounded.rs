@@ -364,7 +364,8 @@ fn different_problems_are_small() {
 /// Notes of code objects that promise thousands of millions of kernels, arguments, keys.
 #[test]
 fn notes_that_promise_more_than_there_is() {
-    let good = std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/code-objects/gfx942-v5.co")).expect("a file");
+    let good =
+        std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/code-objects/gfx942-v5.co")).expect("a file");
     let place = |text: &[u8]| good.windows(text.len()).position(|w| w == text).expect("it is there") + text.len();
     for at in [place(b"amdhsa.kernels"), place(b".args"), place(b".args") + 1, place(b"amdhsa.version"), place(b"amdhsa.kernels") - 16] {
         for kind in [0xdd, 0xdf, 0xc6, 0xdb] {
