@@ -70,6 +70,7 @@ enum Exit {
 }
 
 fn main() -> ExitCode {
+    hipplan::compiler::hiprtc::serve_if_asked();
     let cli = Cli::parse();
     let level = if cli.global.quiet { "error" } else { "warn" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("HIPPLAN_LOG").unwrap_or_else(|_| level.into());

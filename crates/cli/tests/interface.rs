@@ -30,6 +30,16 @@ fn exit_codes_are_as_documented() {
     assert_eq!(ran.code, 3, "{ran:?}");
 }
 
+/// The command is a worker for hiprtc, which compiles in a process of its own.
+#[test]
+fn the_command_is_a_worker() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["hipplan-hiprtc-worker"]);
+    assert!(ran.code == 2 && ran.err.contains("expected describe or compile, a library, a file"), "{ran:?}");
+    let ran = scratch.run(&["hipplan-hiprtc-worker", "describe", "/nowhere/libhiprtc.so", "out"]);
+    assert!(ran.code == 4 && ran.err.contains("/nowhere/libhiprtc.so"), "{ran:?}");
+}
+
 #[test]
 fn help_has_examples_and_every_command_has_help() {
     let scratch = Scratch::new();

@@ -36,6 +36,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 std::fs::write(folder.join(file.file_name()), [&[0][..], &std::fs::read(file.path())?].concat())?;
             }
         }
+        if target.name == "code_object" {
+            for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/code-objects"))? {
+                let file = file?;
+                if file.path().extension().is_some_and(|e| e == "co") {
+                    std::fs::write(folder.join(file.file_name()), [&[0][..], &std::fs::read(file.path())?].concat())?;
+                }
+            }
+        }
         // Real graphs, as they stand.
         for file in &graphs {
             let text = std::fs::read(file)?;

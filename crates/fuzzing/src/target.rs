@@ -4,6 +4,7 @@
 //! inside a shell whose lengths and digests are right, or as changes to something valid. Without shells nearly every input would end at
 //! the first digest.
 
+mod code_object;
 mod container;
 mod driver;
 mod graph;
@@ -72,7 +73,7 @@ impl Target {
 }
 
 /// All targets.
-pub static TARGETS: [Target; 10] = [
+pub static TARGETS: [Target; 11] = [
     Target::new("graph_buffer", "a bare hipDNN graph buffer", graph::buffer),
     Target::new("graph_artifact", "a native graph artifact", graph::artifact),
     Target::new("canonical_encoding", "a canonical encoding", graph::encoding),
@@ -80,6 +81,7 @@ pub static TARGETS: [Target; 10] = [
     Target::new("plan_payload", "a provider payload container", plan::payload),
     Target::new("store_record", "an index record of the store", record::record),
     Target::new("hipdnn_container", "hipDNN's plan envelope and HDGP container", container::container),
+    Target::new("code_object", "an AMD code object and its metadata note", code_object::read),
     Target::new("json_graph", "hipDNN JSON", json::graph),
     Target::new("driver_line", "a MIOpenDriver command", driver::line),
     Target::new("driver_log", "a log with MIOpenDriver commands", driver::log),

@@ -1,6 +1,7 @@
 //! Hostile files are refused with bounded work (H2): what a reader allocates, and how much of a large file it looks at, is counted.
 
 use hipplan_serialize::aligned::aligned_copy;
+use hipplan_serialize::code_object::CodeObject;
 use hipplan_serialize::driver::LogReader;
 use hipplan_serialize::hipdnn::{Container, PlanEnvelope};
 use hipplan_serialize::import::import_any;
@@ -55,7 +56,7 @@ fn held<T>(f: impl FnOnce() -> T) -> (T, isize) {
 type Read = fn(&[u8]) -> Option<String>;
 
 /// Every reader of bytes from outside.
-const READERS: [(&str, Read); 10] = [
+const READERS: [(&str, Read); 11] = [
     ("graph", |b| VerifiedGraph::verify(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("graph or artifact", |b| VerifiedGraph::verify_any(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("encoding", |b| canon::decode(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
@@ -67,6 +68,7 @@ const READERS: [(&str, Read); 10] = [
         opened.and_then(|c| c.graph().map(|_| ()).and_then(|()| c.plan().map(|_| ()))).err().map(|e| e.to_string())
     }),
     ("envelope", |b| PlanEnvelope::read(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
+    ("code object", |b| CodeObject::read(b).err().map(|e| e.to_string())),
     ("json", |b| json::import(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("anything", |b| import_any(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
 ];
@@ -357,4 +359,21 @@ fn different_problems_are_small() {
     let last = log.records[6999].reading(&Limits::DEFAULT).expect("read before");
     assert_eq!((last.flags[0].flag, last.flags[0].value.as_str()), ("batchsize", "7000"));
     assert_eq!(last.problems, [log.problems[6999].problem]);
+}
+
+/// Notes of code objects that promise thousands of millions of kernels, arguments, keys.
+#[test]
+fn notes_that_promise_more_than_there_is() {
+    let good =
+        std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/code-objects/gfx942-v5.co")).expect("a file");
+    let place = |text: &[u8]| good.windows(text.len()).position(|w| w == text).expect("it is there") + text.len();
+    for at in [place(b"amdhsa.kernels"), place(b".args"), place(b".args") + 1, place(b"amdhsa.version"), place(b"amdhsa.kernels") - 16] {
+        for kind in [0xdd, 0xdf, 0xc6, 0xdb] {
+            let mut bytes = good.clone();
+            bytes[at] = kind;
+            let (refusal, allocated) = counted(|| CodeObject::read(&bytes).err().map(|e| e.to_string()));
+            let refusal = refusal.unwrap_or_else(|| panic!("byte {at} as {kind:#x} is accepted"));
+            assert!(allocated <= 4 << 10, "{allocated} bytes to say: {refusal}");
+        }
+    }
 }

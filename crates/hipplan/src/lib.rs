@@ -42,6 +42,7 @@ pub use hipplan_exec::{
     RawHipStream, Restore, RestoreMiss, Stream, VariantPack, WORKSPACE_ALIGN, Workspace, WorkspaceRef, cpu, describe_misses,
     find_by_graph_key, hip, reference,
 };
+pub use hipplan_planner::hip::compiler;
 pub use hipplan_planner::{
     BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, Offer, Outcome, Persistence, Progress,
     ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site, compile_batch, compile_graph, ensure_plan,

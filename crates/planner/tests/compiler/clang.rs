@@ -52,6 +52,10 @@ fn what_it_does_not_compile_for_is_said() {
 
 #[test]
 fn newer_targets() {
+    if std::env::var_os("HIPPLAN_NO_CLANG_22").is_some() {
+        println!("skipped: there is no clang 22 for this distribution");
+        return;
+    }
     let Some(clang) = clang("clang-22") else { return };
     for (text, version) in [("gfx950", 5), ("gfx942", 5), ("gfx1250", 5), ("gfx9-4-generic", 6), ("gfx11-generic", 6)] {
         let bytes = clang.compile(&good(), &target(text)).unwrap_or_else(|e| panic!("{e}"));

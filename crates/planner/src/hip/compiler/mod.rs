@@ -1,15 +1,19 @@
 //! From the text of one kernel to a code object, with no GPU at hand.
 //!
-//! [`Clang`] runs a compiler of the machine. Whatever made a code object, [`check`](mod@check) holds it against what the source promises
-//! before anybody gets it.
+//! [`Clang`] runs a compiler of the machine, [`Hiprtc`] that of an installed ROCm. Whatever made a code object, [`check`](mod@check) holds it against what the source promises
+//! before anybody gets it. [`CachedCompiler`] runs a compiler once for each kernel.
 
+pub mod cache;
 pub mod check;
 mod child;
 pub mod clang;
 mod error;
+pub mod hiprtc;
 
+pub use cache::CachedCompiler;
 pub use clang::Clang;
 pub use error::{Job, KernelCompileError};
+pub use hiprtc::Hiprtc;
 
 use hipplan_serialize::code_object::CodeObject;
 use hipplan_serialize::{AmdTarget, Target};
