@@ -4,7 +4,9 @@
 //! over the first hundred of each meets all of them; what is left is random. None has more than [`MAX_MACS`] multiply-adds.
 
 use hipplan_exec::reference::Random;
-use hipplan_serialize::{ConvMode, DataType, GraphBuf, GraphBuilder, Op, PointwiseMode, ScalarType, TensorAttributes, Uid, ops};
+use hipplan_serialize::{
+    ConvMode, DataType, GraphBuf, GraphBuilder, Op, PointwiseMode, ReductionMode, ScalarType, TensorAttributes, Uid, ops,
+};
 
 /// The most multiply-adds of a problem.
 pub const MAX_MACS: u64 = 2_000_000;
@@ -32,11 +34,13 @@ pub enum Kind {
     Pointwise,
     /// Batch normalisation with given statistics.
     Batchnorm,
+    /// Reduction over some or all axes.
+    Reduction,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::ConvForward,
         Self::ConvData,
         Self::ConvWeights,
@@ -47,6 +51,7 @@ impl Kind {
         Self::Matmul,
         Self::Pointwise,
         Self::Batchnorm,
+        Self::Reduction,
     ];
 
     /// Its name, for reports.
@@ -62,6 +67,7 @@ impl Kind {
             Self::Matmul => "matmul",
             Self::Pointwise => "pointwise",
             Self::Batchnorm => "batchnorm",
+            Self::Reduction => "reduction",
         }
     }
 }
@@ -97,6 +103,7 @@ pub fn problem(kind: Kind, index: u64) -> Problem {
         Kind::Matmul => matmul(&mut draw, index, None),
         Kind::Pointwise => pointwise(&mut draw, index),
         Kind::Batchnorm => batchnorm(&mut draw, index),
+        Kind::Reduction => reduction(&mut draw, index),
     };
     let name = format!("{} {index}: {what}", kind.name());
     let graph = builder.build().unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -681,4 +688,42 @@ fn batchnorm(draw: &mut Draw, index: u64) -> (String, GraphBuilder, u64) {
     }
     let (input, output) = types;
     (format!("{input}->{output} {dims:?}{}", if with_variance { " variance" } else { "" }), builder, dims.iter().product::<i64>() as u64)
+}
+
+fn reduction(draw: &mut Draw, index: u64) -> (String, GraphBuilder, u64) {
+    let modes: Vec<_> = ReductionMode::ALL.iter().copied().filter(|m| *m != ReductionMode::NotSet).collect();
+    let mode = modes[(index % modes.len() as u64) as usize];
+    let types = TYPES[(index / 4 % TYPES.len() as u64) as usize];
+    let rank = draw.between(1, 5) as usize;
+    // Long rows now and then, and products of few factors, which stay in the range of every type.
+    let product = matches!(mode, ReductionMode::Mul | ReductionMode::MulNoZeros);
+    let (sizes, limit): (&[i64], _) = match index / 2 % 3 {
+        _ if product => (&[1, 2, 3], 12),
+        0 => (&[1, 3, 1000, 4097], 100_000),
+        1 => (&[1, 2, 5, 8, 33], 20_000),
+        _ => (&[1, 7, 64, 256], 100_000),
+    };
+    let dims = loop {
+        let dims: Vec<i64> = (0..rank).map(|_| draw.from(sizes)).collect();
+        if dims.iter().product::<i64>() <= limit {
+            break dims;
+        }
+    };
+    // All axes, the last, or any.
+    let last = draw.between(0, rank as i64 - 1) as usize;
+    let out: Vec<i64> = match index % 4 {
+        0 => vec![1; rank],
+        1 => dims.iter().enumerate().map(|(axis, &d)| if axis == rank - 1 { 1 } else { d }).collect(),
+        _ => dims.iter().enumerate().map(|(axis, &d)| if axis == last || draw.coin() { 1 } else { d }).collect(),
+    };
+    let mut builder = GraphBuilder::new();
+    let layout = draw.from(&LAYOUTS);
+    let x = tensor(draw, types.0, &dims, layout);
+    let input = builder.tensor(x);
+    let layout = draw.from(&LAYOUTS);
+    let y = tensor(draw, types.1, &out, layout);
+    let output = builder.tensor(y);
+    builder.node("reduction", compute_of(types), ops::Reduction { mode, input, output, is_deterministic: index.is_multiple_of(2) });
+    let (from, to) = types;
+    (format!("{mode} {from}->{to} {dims:?} to {out:?}"), builder, dims.iter().product::<i64>() as u64)
 }
