@@ -2,7 +2,7 @@
 
 use crate::build::{HOST_KERNEL_HEAD, SANITIZE, cxx};
 use hipplan_planner::hip::compiler::{KernelCompileError, KernelCompiler, KernelSource};
-use hipplan_serialize::Target;
+use hipplan_serialize::{Target, TestTarget};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
@@ -82,7 +82,9 @@ impl HostCompiler {
     }
 
     fn build(&self, source: &KernelSource) -> Result<Vec<u8>, KernelCompileError> {
-        let text = format!("{HOST_KERNEL_HEAD}\n#line 1 \"{}\"\n{}", source.name, source.text);
+        let KernelSource { name, text, kernarg_size, block } = source;
+        let promise = format!("{name}_kernarg == {kernarg_size} && {name}_block == {block}");
+        let text = format!("{HOST_KERNEL_HEAD}\n#line 1 \"{name}\"\n{text}\nstatic_assert({promise}, \"not what the source promises\");\n");
         let kept = self.cache.as_ref().map(|folder| {
             let key = blake3::Hasher::new().update(self.revision().as_bytes()).update(&[0]).update(text.as_bytes()).finalize();
             folder.join(format!("{}.so", key.to_hex()))
@@ -148,8 +150,8 @@ impl KernelCompiler for HostCompiler {
     }
 
     fn supports(&self, target: &Target) -> Result<(), String> {
-        match target.to_string().as_str() {
-            "host" => Ok(()),
+        match target {
+            Target::Test(TestTarget::Host) => Ok(()),
             _ => Err("it compiles for `host`, the project's test runtime".to_owned()),
         }
     }

@@ -7,6 +7,8 @@
 pub mod build;
 mod host_compiler;
 mod nvrtc;
+pub mod problems;
+pub mod sweep;
 
 pub use host_compiler::HostCompiler;
 pub use nvrtc::{NvrtcCompiler, OpenNvrtcError};

@@ -1,7 +1,7 @@
 //! Kernels compiled for NVIDIA GPUs by NVRTC, for the cuda runtime. It needs NVRTC's library, and no GPU.
 
 use hipplan_planner::hip::compiler::{KernelCompileError, KernelCompiler, KernelSource};
-use hipplan_serialize::Target;
+use hipplan_serialize::{Target, TestTarget};
 use libloading::Library;
 use std::env;
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
@@ -162,10 +162,10 @@ impl KernelCompiler for NvrtcCompiler {
     }
 
     fn supports(&self, target: &Target) -> Result<(), String> {
-        if target.to_string().starts_with("sm_") {
-            return Ok(());
+        match target {
+            Target::Test(TestTarget::Sm(_)) => Ok(()),
+            _ => Err("it compiles for `sm_` targets, of the project's tests".to_owned()),
         }
-        Err("it compiles for `sm_` targets, of the project's tests".to_owned())
     }
 
     fn compile(&self, source: &KernelSource, target: &Target) -> Result<Vec<u8>, KernelCompileError> {

@@ -21,7 +21,9 @@
 #define BZ hp_host_bz()
 #define UNROLL
 #define UNROLL_SOME
-#define KERNEL(name, block, args)                                                                                                  \
+// One step between, so that a name which is a macro is expanded before it is pasted.
+#define KERNEL(name, block, args) HP_KERNEL(name, block, args)
+#define HP_KERNEL(name, block, args)                                                                                               \
     static void name##_body(const args& a);                                                                                        \
     extern "C" const unsigned name##_block;                                                                                        \
     extern "C" const unsigned name##_kernarg;                                                                                      \
