@@ -1,11 +1,22 @@
 //! Plans named on the command line by key.
 
 use crate::output;
-use anyhow::{Context, bail};
-use hipplan::{Device, GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, describe_misses, find_by_graph_key};
+use anyhow::bail;
+use hipplan::{GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, SelectionKey, Store, Target};
 
 /// Shortest prefix of a key that is looked for.
 const SHORTEST: usize = 4;
+
+/// Which of the plans that a key may name is meant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pick<'t> {
+    /// The only one, whatever its target.
+    Only,
+    /// The best of one graph, for the first of these targets that has one.
+    For(&'t [Target]),
+    /// Any of one graph: all have the same in them.
+    Graph,
+}
 
 /// Whether a text may be a key: hexadecimal digits, and not the name of a file that is there.
 pub(crate) fn may_be_key(text: &str) -> bool {
@@ -21,41 +32,107 @@ pub(crate) fn neither(text: &str) -> String {
     }
 }
 
-/// The plan that a graph key, a plan key, or an unambiguous prefix of one names. A whole key is looked up through the index; a prefix
-/// reads every plan of the store.
-pub(crate) fn find(store: &Store, text: &str, device: &Device) -> anyhow::Result<PlanBytes> {
-    let text = text.to_ascii_lowercase();
-    if let Ok(graph) = text.parse::<GraphKey>() {
-        let misses = match find_by_graph_key(store, &graph, device, &Loaders::default(), &Policy::Default) {
-            Restore::Found(plan) => return Ok(plan),
-            Restore::Missed(misses) => misses,
+/// A plan that a key or the beginning of one fits.
+struct Found {
+    plan: PlanKey,
+    graph: GraphKey,
+    target: String,
+    bytes: PlanBytes,
+}
+
+impl Found {
+    fn new(bytes: PlanBytes) -> Self {
+        let (plan, graph, target) = {
+            let view = bytes.view();
+            let meta = view.meta();
+            (meta.plan_key(), meta.graph_key(), meta.target.as_str().to_owned())
         };
-        let plan = text.parse::<PlanKey>().context("a key")?;
-        if let Lookup::Hit(found) = store.find_plan(&plan)
-            && let Lookup::Hit(plan) = store.get_plan(&found)
-        {
+        Self { plan, graph, target, bytes }
+    }
+}
+
+/// The plan that a graph key, a plan key, or an unambiguous prefix of one names. A whole key is looked up through the index where that is
+/// enough; a prefix reads every plan of the store.
+pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>) -> anyhow::Result<PlanBytes> {
+    let text = text.to_ascii_lowercase();
+    if let Ok(graph) = text.parse::<GraphKey>()
+        && let Pick::For(targets) = pick
+        && let Some(plan) = targets.iter().find_map(|target| selected(store, &graph, &target.to_string()))
+    {
+        return Ok(plan);
+    }
+    let mut found = Vec::new();
+    if let Ok(plan) = text.parse::<PlanKey>()
+        && let Lookup::Hit(led_to) = store.find_plan(&plan)
+        && let Lookup::Hit(bytes) = store.get_plan(&led_to)
+    {
+        found.push(Found::new(bytes));
+    } else {
+        for plan in store.iter_plans().filter_map(Result::ok) {
+            let Lookup::Hit(bytes) = store.get_plan(&plan) else { continue };
+            let one = Found::new(bytes);
+            if one.plan.to_string().starts_with(&text) || one.graph.to_string().starts_with(&text) {
+                found.push(one);
+            }
+        }
+    }
+    let root = output::path(store.root());
+    if found.is_empty() {
+        bail!("no graph key or plan key in the store {root} {} {text}", if text.len() == 64 { "is" } else { "starts with" });
+    }
+    let all_found = list(&found);
+    if let Pick::For(targets) = pick {
+        let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
+        let rank = |one: &Found| targets.iter().position(|t| *t == one.target);
+        found.retain(|one| rank(one).is_some());
+        if found.is_empty() {
+            bail!(
+                "the plans in the store {root} with keys that start with {text} are for other targets than {}: {all_found}",
+                targets.join(" or ")
+            );
+        }
+        let is_one_graph = found.iter().all(|one| one.graph == found[0].graph);
+        if is_one_graph && let Some(best) = found.iter().filter_map(rank).min() {
+            found.retain(|one| rank(one) == Some(best));
+        }
+    }
+    // Of plans of one graph and target, the graph's key means the one that is selected.
+    let (graph, target) = (found[0].graph, found[0].target.clone());
+    let are_alike = found.iter().all(|one| one.graph == graph && (one.target == target || matches!(pick, Pick::Graph)));
+    if found.len() > 1 && are_alike && graph.to_string().starts_with(&text) {
+        if let Some(plan) = selected(store, &graph, &target) {
             return Ok(plan);
         }
-        bail!("no plan for key {text} in the store {}: {}", output::path(store.root()), describe_misses(&misses));
-    }
-    let mut found: Vec<(PlanKey, PlanBytes)> = Vec::new();
-    for plan in store.iter_plans().filter_map(Result::ok) {
-        let Lookup::Hit(bytes) = store.get_plan(&plan) else { continue };
-        let graph = bytes.view().meta().graph_key();
-        if plan.key.to_string().starts_with(&text) || graph.to_string().starts_with(&text) {
-            found.push((plan.key, bytes));
+        if matches!(pick, Pick::Graph) {
+            found.truncate(1);
         }
     }
     match found.len() {
-        0 => bail!("no graph key or plan key in the store {} starts with {text}", output::path(store.root())),
-        1 => Ok(found.swap_remove(0).1),
+        1 => Ok(found.swap_remove(0).bytes),
         n => {
-            let keys: Vec<String> = found.iter().map(|(key, _)| key.short()).collect();
-            bail!(
-                "{n} plans in the store {} have keys that start with {text}: {}; give more digits",
-                output::path(store.root()),
-                keys.join(", ")
-            )
+            let several_targets = found.iter().any(|one| one.target != found[0].target);
+            let advice = if several_targets { "give more digits, or --target" } else { "give more digits" };
+            bail!("{n} plans in the store {root} have keys that start with {text}: {}; {advice}", list(&found))
         }
     }
+}
+
+/// Keys and targets, for a message.
+fn list(found: &[Found]) -> String {
+    let mut rows: Vec<String> = found.iter().map(|one| format!("{} ({})", one.plan.short(), output::name(&one.target))).collect();
+    rows.sort_unstable();
+    const MOST: usize = 12;
+    if let Some(more) = rows.len().checked_sub(MOST).filter(|more| *more > 0) {
+        rows.truncate(MOST);
+        rows.push(format!("and {more} more"));
+    }
+    rows.join(", ")
+}
+
+/// The first plan that a selection names, can be read, and has a loader.
+fn selected(store: &Store, graph: &GraphKey, target: &str) -> Option<PlanBytes> {
+    let selection = store.find_selection(&SelectionKey::new(graph, target, &Policy::Default)).hit()?;
+    let loaders = Loaders::default();
+    let usable = |plan| store.get_plan(plan).hit().filter(|bytes| loaders.accept(&bytes.view()).is_ok());
+    selection.plans.iter().find_map(usable)
 }

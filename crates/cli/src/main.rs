@@ -5,11 +5,13 @@ mod draw;
 mod files;
 mod inputs;
 mod keys;
+mod launches;
 mod location;
 mod logs;
 mod npy;
 mod output;
 mod progress;
+mod revision;
 mod subject;
 
 use clap::Parser;

@@ -1,12 +1,13 @@
 //! What a person names to look at: a graph in any form, a plan file, or a key in the store.
 
-use crate::{Global, inputs, keys, location, output};
+use crate::keys::{self, Pick};
+use crate::{Global, inputs, location, output};
 use anyhow::Context;
 use hipplan::form::{self, Form};
 use hipplan::hipdnn::container::ContainerError;
 use hipplan::hipdnn::envelope::EnvelopeError;
 use hipplan::hipdnn::{Container, PlanEnvelope};
-use hipplan::{AlignedBytes, Device, GraphBuf, GraphForm, ImportError, Limits, PlanView, aligned, canon, plan};
+use hipplan::{AlignedBytes, GraphBuf, GraphForm, ImportError, Limits, PlanView, aligned, canon, plan};
 use std::io::Read;
 use std::path::Path;
 
@@ -48,11 +49,12 @@ impl Envelope {
     }
 }
 
-/// Reads what `text` names. The inner error is that of something that could be read and is refused as a graph.
-pub(crate) fn read(global: &Global, text: &str) -> anyhow::Result<Result<Subject, ImportError>> {
+/// Reads what `text` names; of the plans that a key names, the one that `pick` says. The inner error is that of something that could be
+/// read and is refused as a graph.
+pub(crate) fn read(global: &Global, text: &str, pick: Pick<'_>) -> anyhow::Result<Result<Subject, ImportError>> {
     if keys::may_be_key(text) {
         let store = location::readable(global)?;
-        return Ok(Ok(Subject::Plan(keys::find(&store, text, &Device::Cpu)?.into_bytes())));
+        return Ok(Ok(Subject::Plan(keys::find(&store, text, pick)?.into_bytes())));
     }
     let bytes = if text == "-" {
         let mut bytes = Vec::new();
@@ -83,8 +85,8 @@ pub(crate) fn read(global: &Global, text: &str) -> anyhow::Result<Result<Subject
 }
 
 /// [`read`], where a graph that is refused is an error.
-pub(crate) fn read_valid(global: &Global, text: &str) -> anyhow::Result<Subject> {
-    read(global, text)?.with_context(|| name(text))
+pub(crate) fn read_valid(global: &Global, text: &str, pick: Pick<'_>) -> anyhow::Result<Subject> {
+    read(global, text, pick)?.with_context(|| name(text))
 }
 
 /// What `text` names, for messages.

@@ -47,6 +47,7 @@ pub use hipplan_planner::{
     BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, Offer, Outcome, Persistence, Progress,
     ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site, compile_batch, compile_graph, ensure_plan,
 };
+pub use hipplan_serialize::code_object::{self, CodeObject};
 pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
 pub use hipplan_serialize::driver;
 pub use hipplan_serialize::error::{NodeLabel, TensorLabel};

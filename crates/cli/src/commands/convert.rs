@@ -1,5 +1,6 @@
 //! `hipplan convert`
 
+use crate::keys::Pick;
 use crate::subject::{self, Envelope, Subject};
 use crate::{Exit, Global, files, output};
 use anyhow::{Context, bail, ensure};
@@ -99,7 +100,7 @@ impl Convert {
         let mut input = self.read(global)?;
         if let Some(path) = &self.plan {
             ensure!(input.plan.is_none(), "{} holds a plan already; --plan would replace it", output::name(&input.name));
-            let Subject::Envelope(envelope) = subject::read_valid(global, &path.to_string_lossy())? else {
+            let Subject::Envelope(envelope) = subject::read_valid(global, &path.to_string_lossy(), Pick::Graph)? else {
                 bail!("{}: this is no hipDNN plan envelope", output::path(path));
             };
             input.plan = Some(envelope);
@@ -133,7 +134,7 @@ impl Convert {
             return Ok(Input { name: "--line".into(), graph: imported.graph, plan: None, warnings: imported.warnings });
         }
         let name = self.what.clone().unwrap_or_default();
-        Ok(match subject::read_valid(global, &name)? {
+        Ok(match subject::read_valid(global, &name, Pick::Graph)? {
             Subject::Graph(it) => Input { name, graph: it.graph, plan: it.plan, warnings: it.warnings },
             Subject::Plan(bytes) => {
                 let plan = PlanView::open(&bytes)?;

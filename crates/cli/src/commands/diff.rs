@@ -1,10 +1,11 @@
 //! `hipplan diff`
 
+use crate::keys::Pick;
 use crate::subject::{self, Subject};
 use crate::{Exit, Global, output};
 use anyhow::Context;
 use hipplan::diff::{self, Difference, Verdict};
-use hipplan::{AlignedBytes, GraphBuf, Limits, PlanView};
+use hipplan::{AlignedBytes, GraphBuf, Limits, PlanView, Target};
 use serde_json::json;
 
 /// List what differs between two graphs or two plans, and whether it changes the key
@@ -27,6 +28,9 @@ pub(crate) struct Diff {
     a: String,
     /// The same
     b: String,
+    /// Of plans for several targets, those for this target
+    #[arg(long, value_name = "TARGET")]
+    target: Option<Target>,
 }
 
 /// What is compared.
@@ -38,7 +42,8 @@ enum Pair {
 impl Diff {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         anyhow::ensure!(!(self.a == "-" && self.b == "-"), "standard input can be read once only");
-        let pair = match (subject::read_valid(global, &self.a)?, subject::read_valid(global, &self.b)?) {
+        let pick = self.target.as_ref().map_or(Pick::Only, |target| Pick::For(std::slice::from_ref(target)));
+        let pair = match (subject::read_valid(global, &self.a, pick)?, subject::read_valid(global, &self.b, pick)?) {
             (Subject::Plan(a), Subject::Plan(b)) => Pair::Plans(a, b),
             (a, b) => Pair::Graphs(graph_of(a, &self.a)?, graph_of(b, &self.b)?),
         };

@@ -1,6 +1,7 @@
 //! `hipplan explain`
 
 use super::show::kind_of;
+use crate::keys::Pick;
 use crate::subject::{self, Subject};
 use crate::{Exit, Global, output};
 use hipplan::explain::{self, Explanation};
@@ -27,7 +28,7 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let (graph, form, warnings) = match subject::read(global, &self.what)? {
+        let (graph, form, warnings) = match subject::read(global, &self.what, Pick::Graph)? {
             Err(error) => return refused(global, &error),
             Ok(Subject::Graph(graph)) => (graph.graph, Some(graph.form), graph.warnings),
             Ok(Subject::Plan(bytes)) => (subject::graph_of_plan(&PlanView::open(&bytes)?)?, None, Vec::new()),

@@ -1,11 +1,12 @@
 //! `hipplan run`
 
-use crate::{Exit, Global, inputs, keys, location, npy, output};
+use crate::keys::{self, Pick};
+use crate::{Exit, Global, inputs, location, npy, output};
 use anyhow::{Context, bail, ensure};
 use hipplan::reference::{CheckReport, HostTensor, InputScalar, Inputs, check_with};
 use hipplan::{
-    BoundPlan, DataType, Device, FieldRole, GraphBuf, Limits, Loaders, Plan, PlanBytes, Policy, Restore, Stream, TensorIx, TensorValue,
-    VariantPack, VerifiedGraph, Workspace, canon, describe_misses, find_by_graph_key,
+    BoundPlan, DataType, Device, FieldRole, GraphBuf, Limits, Loaders, Plan, PlanBytes, Policy, Restore, Stream, Target, TensorIx,
+    TensorValue, VariantPack, VerifiedGraph, Workspace, canon, describe_misses, find_by_graph_key,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -120,7 +121,7 @@ impl Run {
         if keys::may_be_key(&self.what) {
             let start = Instant::now();
             let store = location::readable(global)?;
-            let plan = keys::find(&store, &self.what, &Device::Cpu)?;
+            let plan = keys::find(&store, &self.what, Pick::For(&[Target::Cpu]))?;
             let found_in = start.elapsed();
             // The graph of the plan itself, whose uids are ordinals: for inputs, names and checks, not for executing.
             let graph = canon::decode(plan.view().canonical()?, &Limits::DEFAULT)?;

@@ -1,13 +1,16 @@
 //! `hipplan show`
 
 use crate::draw::{self, Caption};
+use crate::keys::{self, Pick};
+use crate::launches::{self, Launches};
+use crate::revision::{self, Revision};
 use crate::subject::{self, Subject};
-use crate::{Exit, Global, files, output};
-use anyhow::{bail, ensure};
+use crate::{Exit, Global, files, location, output};
+use anyhow::{Context, bail, ensure};
 use hipplan::hipdnn::envelope::EngineConfig;
 use hipplan::hipdnn::{PlanEnvelope, container};
 use hipplan::plan::BindingRole;
-use hipplan::{FieldRole, GraphBuf, Limits, PlanView, TensorView, VerifiedGraph};
+use hipplan::{AlignedBytes, FieldRole, GraphBuf, Limits, PlanIdentity, PlanView, Target, TensorView, VerifiedGraph};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,6 +24,8 @@ Examples:
   hipplan show some.plan --json
   hipplan show graph.json --svg -o graph.svg      a picture for a report or a browser
   hipplan show graph.json --dot | dot -Tpdf -o graph.pdf
+  hipplan show graph.json --target gfx942 --launch                   what the GPU is given
+  hipplan show 5d0c1f22a9b3 --launch --extract out/ --store plans    the same as files, to launch by other means
 
 Of a plan, the picture is of the graph in it, in canonical form: its uids are ordinals.")]
 pub(crate) struct Show {
@@ -32,6 +37,15 @@ pub(crate) struct Show {
     /// Print the graph as an SVG picture
     #[arg(long)]
     svg: bool,
+    /// List the launches of a plan for a GPU; of a graph, those of its plan in the store
+    #[arg(long, conflicts_with_all = ["dot", "svg"])]
+    launch: bool,
+    /// Write code objects, kernel arguments and a list of the launches into a folder
+    #[arg(long, value_name = "DIR", requires = "launch")]
+    extract: Option<PathBuf>,
+    /// Of plans for several targets, the one for this target
+    #[arg(long, value_name = "TARGET")]
+    target: Option<Target>,
     /// Write the picture to a file, whole or not at all
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -42,7 +56,17 @@ impl Show {
         let is_picture = self.dot || self.svg;
         ensure!(is_picture || self.output.is_none(), "--output needs --svg or --dot");
         ensure!(!(is_picture && global.json), "--json and a picture exclude each other");
-        let subject = subject::read_valid(global, &self.what)?;
+        let pick = match &self.target {
+            Some(target) => Pick::For(std::slice::from_ref(target)),
+            // A picture is of the graph, whatever the target.
+            None if is_picture => Pick::Graph,
+            None => Pick::Only,
+        };
+        let subject = subject::read_valid(global, &self.what, pick)?;
+        if self.launch {
+            let bytes = self.plan_of(global, subject, pick)?;
+            return self.show_launches(global, &PlanView::open(&bytes)?);
+        }
         if is_picture {
             let text = match &subject {
                 Subject::Graph(graph) => self.picture(&graph.graph, None),
@@ -61,6 +85,36 @@ impl Show {
         }
     }
 
+    /// The plan that was named, or that the store has of the graph that was named.
+    fn plan_of(&self, global: &Global, subject: Subject, pick: Pick<'_>) -> anyhow::Result<AlignedBytes> {
+        match subject {
+            Subject::Plan(bytes) => Ok(bytes),
+            Subject::Envelope(_) => Err(subject::no_graph(&self.what)),
+            Subject::Graph(subject::Graph { graph, .. }) => {
+                let key = graph.view().canonical()?.key;
+                let store = location::readable(global)?;
+                Ok(keys::find(&store, &key.to_string(), pick).with_context(|| subject::name(&self.what))?.into_bytes())
+            }
+        }
+    }
+
+    fn show_launches(&self, global: &Global, plan: &PlanView<'_>) -> anyhow::Result<Exit> {
+        plan.verify()?;
+        let launches = Launches::read(global, plan).with_context(|| format!("plan {}", plan.meta().plan_key()))?;
+        if let Some(folder) = &self.extract {
+            launches.extract(folder).with_context(|| format!("plan {}", plan.meta().plan_key()))?;
+        }
+        if global.json {
+            output::json(&launches.to_json()?)?;
+        } else {
+            launches.print()?;
+            if let Some(folder) = &self.extract {
+                output::line(format_args!("extracted to {}", output::path(folder)))?;
+            }
+        }
+        Ok(if launches.problems().is_empty() { Exit::Good } else { Exit::Findings })
+    }
+
     fn picture(&self, graph: &GraphBuf, plan: Option<&PlanView<'_>>) -> String {
         let view = graph.view();
         let mut caption = Caption::default();
@@ -69,7 +123,7 @@ impl Show {
             Some(plan) => {
                 let id = plan.meta().identity();
                 caption.title = format!("plan {}", plan.meta().plan_key().short());
-                let engine = format!("{} revision {}", output::name(&id.engine), output::name(&id.engine_revision));
+                let engine = format!("{} revision {}", output::name(&id.engine), output::name(&revision::short(&id.engine_revision)));
                 caption.lines.push(format!("target {} · engine {engine}", output::name(&id.target)));
             }
             None if !view.name().is_empty() => caption.title = output::name(view.name()),
@@ -284,6 +338,7 @@ pub(crate) fn plan_json(plan: &PlanView<'_>) -> Value {
         "engine": identity.engine,
         "engine_id": meta.engine_id.to_native(),
         "engine_revision": identity.engine_revision,
+        "engine_revision_parts": Revision::parse(&identity.engine_revision).map(|r| r.to_json()),
         "knobs": identity.knobs.iter().map(|k| json!({ "id": k.id, "value": k.value })).collect::<Vec<_>>(),
         "api_floor": meta.api_floor().to_string(),
         "workspace_size": meta.workspace_size.to_native(),
@@ -308,6 +363,7 @@ fn show_plan(global: &Global, plan: &PlanView<'_>) -> anyhow::Result<Exit> {
     if global.json {
         let mut value = plan_json(plan);
         value["graph"] = graph_json(&graph.view());
+        value["code_objects"] = launches::objects_json(plan, &launches::objects(global, plan));
         output::json(&value)?;
         return Ok(Exit::Good);
     }
@@ -318,10 +374,7 @@ fn show_plan(global: &Global, plan: &PlanView<'_>) -> anyhow::Result<Exit> {
     output::line(format_args!("graph key   {}", meta.graph_key()))?;
     output::line(format_args!("root hash   {}", plan.root()))?;
     output::line(format_args!("target      {}", id.target))?;
-    output::line(format_args!(
-        "engine      {} (id {}), revision {}, of provider {}",
-        id.engine, meta.engine_id, id.engine_revision, id.provider
-    ))?;
+    print_engine(&id, meta.engine_id.to_native())?;
     output::line(format_args!("engine API  {} or later", meta.api_floor()))?;
     output::line(format_args!(
         "payload     {} version {}, {}",
@@ -349,5 +402,26 @@ fn show_plan(global: &Global, plan: &PlanView<'_>) -> anyhow::Result<Exit> {
     output::print_table(&table, |_| None)?;
     output::line("")?;
     print_graph(&graph.view())?;
+    let objects = launches::objects(global, plan);
+    if !objects.is_empty() {
+        output::line("")?;
+        launches::print_objects(plan, &objects)?;
+    }
     Ok(Exit::Good)
+}
+
+fn print_engine(id: &PlanIdentity, number: i64) -> anyhow::Result<()> {
+    let (engine, provider) = (output::name(&id.engine), output::name(&id.provider));
+    let Some(revision) = Revision::parse(&id.engine_revision) else {
+        let revision = output::name(&id.engine_revision);
+        return output::line(format_args!("engine      {engine} (id {number}), revision {revision}, of provider {provider}"));
+    };
+    output::line(format_args!("engine      {engine} (id {number}), revision {}, of provider {provider}", output::name(revision.engine)))?;
+    for tool in &revision.tools {
+        output::line(format_args!("compiler    {}", output::name(tool)))?;
+    }
+    if !revision.flags.is_empty() {
+        output::line(format_args!("flags       {}", output::name(revision.flags)))?;
+    }
+    output::line(format_args!("kernels     texts with hash {}", output::name(revision.texts)))
 }

@@ -100,3 +100,20 @@ pub(crate) fn scalar_graph(state: &str) -> String {
             "inputs": {{"operation": "mul", "in_0_tensor_uid": 5, "in_1_tensor_uid": 6}}, "outputs": {{"out_0_tensor_uid": 7}}}}]}}"#
     )
 }
+
+/// A folder with nothing in it but the compiler of kernels, to be the whole of `PATH`; nothing where clang 19 is not installed, which is an
+/// error where everything must be checked.
+pub(crate) fn only_clang(scratch: &Scratch) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("clang-19")).find(|file| file.is_file());
+    let Some(found) = found else {
+        assert!(std::env::var_os("HIPPLAN_CI").is_none_or(|v| v != "1"), "clang-19 is not on PATH; install clang-19 and lld-19");
+        println!("skipped: clang-19 is not on PATH");
+        return None;
+    };
+    let folder = scratch.path("bin");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    // The driver finds its own folder, and lld in it, through the link.
+    std::os::unix::fs::symlink(found, folder.join("clang-19")).expect("a link");
+    Some(folder)
+}

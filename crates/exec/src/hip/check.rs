@@ -112,11 +112,29 @@ enum Located {
     Workspace(u64),
 }
 
+impl HipProgram {
+    /// The program in the body of a plan's payload, all of it checked as [`HipLoader`](super::HipLoader) does: positions and ranges are
+    /// within what they name, and tensors are those of the plan's bindings.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn read(body: &[u8], meta: &ArchivedPlanMetaV1) -> Result<Self, HipProgramError> {
+        read(body, meta).map(|(program, _)| program)
+    }
+}
+
+/// The program in a payload's body, and the same laid out for execution.
+pub(super) fn read(body: &[u8], meta: &ArchivedPlanMetaV1) -> Result<(HipProgram, Checked), E> {
+    let program = rkyv::from_bytes::<HipProgram, rkyv::rancor::Error>(body).map_err(|e| E::Archive { reason: e.to_string() })?;
+    let checked = check(&program, meta)?;
+    Ok((program, checked))
+}
+
 /// Checks all of a program against itself and against the plan's metadata. What kernels do with what they are given is theirs.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub(super) fn check(program: &HipProgram, meta: &ArchivedPlanMetaV1) -> Result<Checked, E> {
+fn check(program: &HipProgram, meta: &ArchivedPlanMetaV1) -> Result<Checked, E> {
     let expected = meta.workspace_size.to_native();
     if program.workspace_size != expected {
         return Err(E::Workspace { found: program.workspace_size, expected });

@@ -1,10 +1,9 @@
 //! The executing half of the `hip` provider.
 
-use super::check::{HipProgramError, check};
+use super::check;
 use super::device::HipDevice;
 use super::executable::HipExecutable;
 use super::module::Module;
-use super::program::HipProgram;
 use crate::loader::{Executable, Loader};
 use crate::{CodeObjects, Device, ExecError};
 use hipplan_serialize::plan::{PayloadView, PlanView};
@@ -17,7 +16,7 @@ pub const HIP_PAYLOAD_KIND: &str = "hip";
 /// Payload version that the `hip` provider writes: the layout and meaning of [`HipProgram`].
 pub const HIP_PAYLOAD_VERSION: u32 = 1;
 
-/// The executing half of the `hip` provider: the body is a [`HipProgram`], archived by rkyv.
+/// The executing half of the `hip` provider: the body is a [`HipProgram`](super::HipProgram), archived by rkyv.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HipLoader;
 
@@ -40,9 +39,7 @@ impl Loader for HipLoader {
         let Device::Hip(device) = device else {
             return Err(ExecError::LoaderDevice { kind: HIP_PAYLOAD_KIND, device: device.to_string() });
         };
-        let program = rkyv::from_bytes::<HipProgram, rkyv::rancor::Error>(payload.body());
-        let program = program.map_err(|e| HipProgramError::Archive { reason: e.to_string() })?;
-        let checked = check(&program, plan.meta())?;
+        let (_, checked) = check::read(payload.body(), plan.meta())?;
         let mut modules = vec![None; plan.meta().code_objects.len()];
         let mut functions = Vec::with_capacity(checked.kernels.len());
         for kernel in &checked.kernels {

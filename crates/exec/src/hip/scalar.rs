@@ -2,7 +2,20 @@
 
 use super::program::ScalarType;
 use half::{bf16, f16};
-use hipplan_serialize::DataType;
+use hipplan_serialize::{DataType, TensorValue};
+
+impl ScalarType {
+    /// The bytes that a kernel takes for a host scalar of a tensor of type `dtype`; none for a type that no kernel takes by value, or a
+    /// value that is not of that type.
+    pub fn bytes_of(self, value: TensorValue, dtype: DataType) -> Option<Vec<u8>> {
+        let conversion = Conversion::new(dtype, self)?;
+        let element = value.to_element(dtype)?;
+        Some(match self {
+            Self::F32 => conversion.to_f32(element).to_le_bytes().to_vec(),
+            Self::F64 => conversion.to_f64(element).to_le_bytes().to_vec(),
+        })
+    }
+}
 
 /// How one scalar is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +89,6 @@ fn low(element: [u8; 8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hipplan_serialize::TensorValue;
 
     #[test]
     fn every_type_of_host_scalar_is_converted_with_one_rounding() {
@@ -101,6 +113,9 @@ mod tests {
         let conversion = Conversion::new(DataType::Int64, ScalarType::F32).expect("a number");
         assert_eq!(conversion.to_f32(big.to_le_bytes()), ((1_i64 << 60) + (1 << 37)) as f32);
         assert_eq!(Conversion::new(DataType::Fp8E4M3, ScalarType::F32), None);
+        assert_eq!(ScalarType::F32.bytes_of(TensorValue::Float64(0.5), DataType::Double), Some(0.5_f32.to_le_bytes().to_vec()));
+        assert_eq!(ScalarType::F64.bytes_of(TensorValue::Int32(-2), DataType::Int32), Some((-2.0_f64).to_le_bytes().to_vec()));
+        assert_eq!(ScalarType::F64.bytes_of(TensorValue::Int32(-2), DataType::Float), None);
     }
 
     #[test]
