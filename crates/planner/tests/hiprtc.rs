@@ -190,7 +190,9 @@ fn libraries_that_misbehave() {
         let folder = tempfile::tempdir().expect("a folder");
         let Some(library) = fake(folder.path(), compile) else { return };
         let hiprtc = Hiprtc::with_worker(&this(), Some(&library)).unwrap_or_else(|e| panic!("{e}"));
-        let error = hiprtc.with_limit(Duration::from_millis(500)).compile(&good(), &target("gfx90a:xnack+")).expect_err("a failure");
+        // Only what hangs may run into the limit, however busy the machine is.
+        let limit = if message.starts_with("was stopped") { Duration::from_millis(500) } else { Duration::from_secs(60) };
+        let error = hiprtc.with_limit(limit).compile(&good(), &target("gfx90a:xnack+")).expect_err("a failure");
         assert!(error.to_string().contains(message), "{compile}: {error}");
     }
 }

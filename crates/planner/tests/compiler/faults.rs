@@ -96,15 +96,17 @@ fn a_compiler_that_hangs() {
     // It waits for a child of its own, which must end too.
     let pids = folder.path().join("pids");
     let what = format!("sleep 1000 & echo $! $$ >{}; wait", pids.display());
-    let clang = Clang::at(&fake(folder.path(), &what)).unwrap_or_else(|e| panic!("{e}")).with_limit(Duration::from_millis(400));
+    let clang = Clang::at(&fake(folder.path(), &what)).unwrap_or_else(|e| panic!("{e}")).with_limit(Duration::from_secs(3));
     let error = clang.compile(&good(), &target("gfx90a")).expect_err("a time-out");
     assert!(matches!(error, KernelCompileError::TimedOut { .. }), "{error}");
-    assert!(error.to_string().contains("clang 19.1.7 compiling good_0123456789abcdef for gfx90a was stopped after 0.4 s"), "{error}");
+    assert!(error.to_string().contains("clang 19.1.7 compiling good_0123456789abcdef for gfx90a was stopped after 3 s"), "{error}");
     let pids = std::fs::read_to_string(pids).expect("it had begun");
     for pid in pids.split_whitespace() {
-        // A killed process may be waited for by nobody: it is then a zombie, but runs no more.
-        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z ") || state.contains(") X "), "{state}");
+        // A killed process may be waited for by nobody: it is then a zombie, but runs no more. On a busy machine it takes a while to die.
+        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let dead = |state: &str| state.is_empty() || state.contains(") Z ") || state.contains(") X ");
+        let tries = (0..6000).take_while(|_| !dead(&state())).inspect(|_| std::thread::sleep(Duration::from_millis(10))).count();
+        assert!(tries < 6000, "{}", state());
     }
 }
 
