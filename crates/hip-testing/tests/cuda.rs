@@ -3,8 +3,10 @@
 mod common;
 
 use common::{Hip, reverse};
+use hipplan_hip_testing::problems::{Kind, problem};
 use hipplan_hip_testing::{NvrtcCompiler, build};
 use hipplan_planner::hip::compiler::KernelCompiler;
+use hipplan_planner::hip::kernels;
 use hipplan_serialize::Target;
 use libloading::Library;
 use std::ptr;
@@ -37,6 +39,21 @@ fn kernels_become_cubins_without_a_gpu() {
     let error = compiler.compile(&wrong, &target).expect_err("wrong").to_string();
     assert!(error.contains("undefined_name"), "{error}");
     assert!(compiler.compile(&reverse(), &"gfx942".parse().expect("a target")).is_err());
+}
+
+/// The hip provider's kernels.
+#[test]
+fn every_kind_compiles_for_an_nvidia_gpu() {
+    let Some((compiler, target)) = nvrtc() else { return };
+    for kind in Kind::ALL {
+        for index in 0..6 {
+            let problem = problem(kind, index);
+            let (_, sources) = kernels(&problem.graph.view(), &target).unwrap_or_else(|e| panic!("{}: {e}", problem.name));
+            for source in sources {
+                compiler.compile(&source, &target).unwrap_or_else(|e| panic!("{}: {e}", problem.name));
+            }
+        }
+    }
 }
 
 #[test]
