@@ -4,7 +4,7 @@ use crate::{Exit, Global, inputs, location, logs, output, progress::Bar};
 use anyhow::Context;
 use hipplan::hip::{HipError, HipRuntime};
 use hipplan::{
-    BatchItem, BatchOptions, BatchReport, Limits, Outcome, ParseTargetError, Policy, Providers, ReportRow, Target, compile_batch,
+    BatchItem, BatchOptions, BatchReport, Limits, Outcome, ParseTargetError, Policy, Providers, ReportRow, Target, ToolUse, compile_batch,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -103,11 +103,14 @@ impl Compile {
             jobs: self.jobs.map_or_else(default_jobs, Into::into),
         };
         let bar = Bar::new(global, "compiling", items.len() * options.targets.len());
-        let report = compile_batch(&store, &items, &options, &Providers::default(), &bar);
+        let providers = Providers::default();
+        let report = compile_batch(&store, &items, &options, &providers, &bar);
         drop(bar);
         if global.json {
             let mut value = to_json(&report, &warnings);
             value["logs"] = logs::to_json(&all);
+            let tool = |t: &ToolUse| json!({ "name": t.name, "runs": t.runs, "reused": t.reused });
+            value["compilers"] = providers.tools().iter().map(tool).collect();
             output::json(&value)?;
         } else {
             print(&report)?;
@@ -117,6 +120,10 @@ impl Compile {
             logs::print(&all)?;
             for reason in unserved(&report).values() {
                 output::line(format_args!("{}error:{} {}", output::BAD, output::RESET, output::name(reason)))?;
+            }
+            for tool in providers.tools() {
+                let (runs, reused) = (output::count(tool.runs as usize, "kernel"), tool.reused);
+                output::line(format_args!("{} compiled {runs}; {reused} more were shared", output::name(&tool.name)))?;
             }
             output::line(summary(&report))?;
         }
