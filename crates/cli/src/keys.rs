@@ -2,7 +2,7 @@
 
 use crate::output;
 use anyhow::bail;
-use hipplan::{GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, SelectionKey, Store, Target};
+use hipplan::{GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, Target, find_for_targets};
 
 /// Shortest prefix of a key that is looked for.
 const SHORTEST: usize = 4;
@@ -57,7 +57,7 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>) -> anyhow::Result<
     let text = text.to_ascii_lowercase();
     if let Ok(graph) = text.parse::<GraphKey>()
         && let Pick::For(targets) = pick
-        && let Some(plan) = targets.iter().find_map(|target| selected(store, &graph, &target.to_string()))
+        && let Some(plan) = selected(store, &graph, targets)
     {
         return Ok(plan);
     }
@@ -100,7 +100,7 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>) -> anyhow::Result<
     let (graph, target) = (found[0].graph, found[0].target.clone());
     let are_alike = found.iter().all(|one| one.graph == graph && (one.target == target || matches!(pick, Pick::Graph)));
     if found.len() > 1 && are_alike && graph.to_string().starts_with(&text) {
-        if let Some(plan) = selected(store, &graph, &target) {
+        if let Some(plan) = target.parse().ok().and_then(|target| selected(store, &graph, &[target])) {
             return Ok(plan);
         }
         if matches!(pick, Pick::Graph) {
@@ -129,10 +129,10 @@ fn list(found: &[Found]) -> String {
     rows.join(", ")
 }
 
-/// The first plan that a selection names, can be read, and has a loader.
-fn selected(store: &Store, graph: &GraphKey, target: &str) -> Option<PlanBytes> {
-    let selection = store.find_selection(&SelectionKey::new(graph, target, &Policy::Default)).hit()?;
-    let loaders = Loaders::default();
-    let usable = |plan| store.get_plan(plan).hit().filter(|bytes| loaders.accept(&bytes.view()).is_ok());
-    selection.plans.iter().find_map(usable)
+/// The plan that is selected for a graph and the first of these targets that has one.
+fn selected(store: &Store, graph: &GraphKey, targets: &[Target]) -> Option<PlanBytes> {
+    match find_for_targets(store, graph, targets, &Loaders::default(), &Policy::Default) {
+        Restore::Found(plan) => Some(plan),
+        Restore::Missed(_) => None,
+    }
 }

@@ -2,6 +2,7 @@
 
 mod commands;
 mod draw;
+mod execute;
 mod files;
 mod inputs;
 mod keys;

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Scratch, corpus, only_clang, scalar_graph, tree};
-use hipplan::{CodeObject, Digest};
+use hipplan::plan::{CodeObjectV1, PayloadWriter, PlanMetaV1, PlanWriter};
+use hipplan::{CodeObject, Digest, PlanView, aligned};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -134,6 +135,33 @@ fn plans_for_two_targets_are_compiled_with_nothing_but_clang() {
 }
 
 #[test]
+fn stores_are_equal_whatever_the_folder_home_and_order() {
+    let (Some(one), Some(other)) = (Gpu::new(), Gpu::new()) else { return };
+    one.compile();
+    for (graph, target) in [("conv.json", "gfx1100"), ("scale.json", "gfx1100,gfx942"), ("conv.json", "gfx942")] {
+        let ran = other.run(&["compile", graph, "--store", "s", "--target", target, "--jobs", "1"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    assert_eq!(tree(&one.path("s")), tree(&other.path("s")));
+}
+
+#[test]
+fn a_kernel_of_several_plans_is_compiled_once_for_a_target() {
+    let Some(gpu) = Gpu::new() else { return };
+    // Values of scalars are arguments: where they come from makes no other kernel.
+    gpu.scratch.write("given.json", scalar_graph(r#", "is_runtime_pass_by_value": true"#));
+    let args = ["compile", "scale.json", "given.json", "--store", "s", "--target", "gfx942,gfx1100", "--jobs", "4"];
+    let ran = gpu.run(&[&args[..], &["--json"]].concat());
+    let told: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!((ran.code, &told["summary"]["compiled"]), (0, &4.into()), "{ran:?}");
+    let compiler = &told["compilers"][0];
+    assert!(compiler["name"].as_str().is_some_and(|name| name.starts_with("clang 19")), "{told:#}");
+    assert_eq!((&compiler["runs"], &compiler["reused"], told["compilers"].as_array().map(Vec::len)), (&2.into(), &2.into(), Some(1)));
+    let ran = gpu.run(&args);
+    assert!(ran.code == 0 && !ran.out.contains("clang"), "nothing was compiled again: {ran:?}");
+}
+
+#[test]
 fn what_is_extracted_can_be_launched_by_others() {
     let Some(gpu) = Gpu::new() else { return };
     gpu.compile();
@@ -226,6 +254,49 @@ fn missing_and_damaged_code_objects_are_told() {
     let ran = gpu.run(&["show", "alone.plan", "--launch"]);
     assert!(ran.code == 1 && ran.out.contains("warning:") && ran.out.contains("code object"), "{ran:?}");
     assert_eq!(gpu.run(&["show", "alone.plan"]).code, 0);
+}
+
+/// A plan file with another payload in it, and no bindings; all its hashes are right.
+fn rewritten(plan: &PlanView<'_>, version: u32, body: &[u8]) -> Vec<u8> {
+    let code_objects = plan.meta().code_objects.iter().map(|c| CodeObjectV1 { hash: c.hash, size: c.size.to_native() });
+    let meta = PlanMetaV1 {
+        workspace_size: plan.meta().workspace_size.to_native(),
+        code_objects: code_objects.collect(),
+        ..PlanMetaV1::of(&plan.meta().identity())
+    };
+    let payload = PayloadWriter { kind: "hip", version, runtime_uids: Vec::new(), baked: Vec::new(), body }.finish().expect("a payload");
+    let canonical = plan.canonical().expect("an encoding");
+    PlanWriter { meta: &meta, canonical, payload: &payload }.finish().expect("a plan").to_vec()
+}
+
+#[test]
+fn a_damaged_program_is_an_error() {
+    let Some(gpu) = Gpu::new() else { return };
+    gpu.compile();
+    let (_, shown) = gpu.scratch.json(&["show", &gpu.key("conv.json"), "--store", "s", "--target", "gfx942"]);
+    let root = shown["root_hash"].as_str().expect("a hash");
+    let plan = std::fs::read(gpu.path(&format!("s/plans/{}/{}.plan", &root[..2], &root[2..]))).expect("a plan");
+    let plan = aligned::aligned_copy(&plan);
+    let plan = PlanView::open(&plan).expect("a plan");
+    let body = plan.payload().expect("a payload").read_tables().expect("tables").body().to_vec();
+    let mut far = body.clone();
+    let launches = far.len() - 48 + 16;
+    far[launches + 4..launches + 8].copy_from_slice(&u32::MAX.to_le_bytes());
+    for (version, body, why) in [
+        (1, &body[..], "the plan's binding says nothing"),
+        (1, &[][..], "its archive is damaged"),
+        (1, &body[..body.len() - 8], "the program of the plan is damaged"),
+        (1, &far, "its archive is damaged"),
+        (2, &body, "version"),
+    ] {
+        gpu.scratch.write("damaged.plan", rewritten(&plan, version, body));
+        for extract in [&[][..], &["--extract", "out"]] {
+            let ran = gpu.run(&[&["show", "damaged.plan", "--store", "s", "--launch"][..], extract].concat());
+            assert!(ran.code == 2 && ran.err.contains(why) && ran.out.is_empty(), "{why}: {ran:?}");
+        }
+        assert!(!gpu.path("out").exists());
+        assert_eq!(gpu.run(&["show", "damaged.plan", "--store", "s"]).code, 0, "the rest of it can be looked at");
+    }
 }
 
 #[test]

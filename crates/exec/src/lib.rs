@@ -31,7 +31,7 @@ pub use error::{ExecError, InvalidValue};
 pub use loader::{Executable, Loader, Loaders};
 pub use memory_space::MemorySpace;
 pub use plan::{BoundPlan, Plan};
-pub use restore::{Restore, RestoreMiss, describe_misses, find_by_graph_key};
+pub use restore::{Restore, RestoreMiss, describe_misses, find_by_graph_key, find_for_targets};
 pub use stream::{RawHipStream, Stream};
 pub use variant_pack::VariantPack;
 pub use workspace::{WORKSPACE_ALIGN, Workspace, WorkspaceRef};

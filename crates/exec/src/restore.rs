@@ -1,7 +1,7 @@
 //! From a key to the bytes of a plan: the lookup that a fresh process makes.
 
 use crate::{Device, ExecError, Loaders};
-use hipplan_serialize::{GraphKey, Policy, SelectionKey};
+use hipplan_serialize::{GraphKey, Policy, SelectionKey, Target};
 use hipplan_store::{Lookup, Miss, PlanBytes, Store};
 
 /// The answer of a lookup.
@@ -34,8 +34,13 @@ pub fn describe_misses(misses: &[(String, RestoreMiss)]) -> String {
 ///
 /// A plan that cannot be read, or that no loader accepts, is passed over for the next one; no fault of the store fails the caller.
 pub fn find_by_graph_key(store: &Store, graph: &GraphKey, device: &Device, loaders: &Loaders, policy: &Policy) -> Restore {
+    find_for_targets(store, graph, &device.targets(), loaders, policy)
+}
+
+/// As [`find_by_graph_key`], for the first of these targets that has a plan to use.
+pub fn find_for_targets(store: &Store, graph: &GraphKey, targets: &[Target], loaders: &Loaders, policy: &Policy) -> Restore {
     let mut misses = Vec::new();
-    for target in device.targets() {
+    for target in targets {
         let target = target.to_string();
         match store.find_selection(&SelectionKey::new(graph, &target, policy)) {
             Lookup::Miss(miss) => misses.push((target, miss.into())),

@@ -40,12 +40,12 @@ mod runtime;
 pub use hipplan_exec::{
     Arguments, BindingIx, BoundPlan, CodeObjects, Device, ExecError, Executable, InvalidValue, Loader, Loaders, MemorySpace, Plan,
     RawHipStream, Restore, RestoreMiss, Stream, VariantPack, WORKSPACE_ALIGN, Workspace, WorkspaceRef, cpu, describe_misses,
-    find_by_graph_key, hip, reference,
+    find_by_graph_key, find_for_targets, hip, reference,
 };
 pub use hipplan_planner::hip::compiler;
 pub use hipplan_planner::{
     BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, Offer, Outcome, Persistence, Progress,
-    ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site, compile_batch, compile_graph, ensure_plan,
+    ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site, ToolUse, compile_batch, compile_graph, ensure_plan,
 };
 pub use hipplan_serialize::code_object::{self, CodeObject};
 pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
@@ -53,6 +53,7 @@ pub use hipplan_serialize::driver;
 pub use hipplan_serialize::error::{NodeLabel, TensorLabel};
 pub use hipplan_serialize::import::{self, GraphForm, ImportError, ImportedGraph, import};
 pub use hipplan_serialize::plan::{self, PlanError, PlanView};
+pub use hipplan_serialize::target::ParseTargetError;
 pub use hipplan_serialize::{
     AlignedBytes, ApiVersion, AttentionImplementation, AttributeError, AttributeValue, Canonical, ContentHash, ConvMode, DataType,
     DiagonalAlignment, Digest, Feature, Features, FieldRole, GraphBuf, GraphBuilder, GraphError, GraphKey, Knob, Limits,

@@ -62,6 +62,8 @@ pub enum Outcome {
         reason: String,
         /// The operations that are not implemented.
         missing_ops: Vec<&'static str>,
+        /// No provider compiles for the target, whatever the graph: there is none for it, or its compiler is missing.
+        of_target: bool,
     },
     /// The input is no graph.
     Invalid {
@@ -209,7 +211,8 @@ fn compile_one(store: &Store, canonical: &Canonical, request: &Request<'_>, prov
                         Refusal::Operation { op, .. } => Some(op),
                         _ => None,
                     };
-                    Outcome::Refused { reason, missing_ops: refusals.iter().filter_map(missing).collect() }
+                    let of_target = refusals.iter().all(|r| matches!(r.reason, Refusal::Target(_)));
+                    Outcome::Refused { reason, missing_ops: refusals.iter().filter_map(missing).collect(), of_target }
                 }
                 _ => Outcome::Failed { reason },
             }

@@ -17,4 +17,4 @@ mod workspace;
 pub use batch::{BatchItem, BatchOptions, BatchReport, Outcome, Progress, ReportRow, compile_batch};
 pub use compile::{CompileError, CompiledPlan, Request, compile_graph};
 pub use ensure::{Ensured, ensure_plan};
-pub use provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, ProviderRefusal, Providers, Refusal, Site};
+pub use provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, ProviderRefusal, Providers, Refusal, Site, ToolUse};

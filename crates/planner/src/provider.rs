@@ -121,6 +121,17 @@ pub struct Compiled {
     pub code_objects: Vec<Vec<u8>>,
 }
 
+/// A compiler of kernels that a provider has used, for a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolUse {
+    /// Name and version, such as `clang 19.1.7`.
+    pub name: String,
+    /// How often it was run.
+    pub runs: u64,
+    /// How often it was not, because another plan had the same kernel.
+    pub reused: u64,
+}
+
 /// The compiling half of a provider.
 ///
 /// It is shown the canonical form of a graph and nothing else: names are empty and uids are ordinals, so a compiled plan serves
@@ -140,6 +151,11 @@ pub trait Compiler: Send + Sync {
     /// # Errors
     /// The compilation failed.
     fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<Compiled, CompileError>;
+
+    /// The compilers of kernels that it has used so far.
+    fn tools(&self) -> Vec<ToolUse> {
+        Vec::new()
+    }
 }
 
 /// The providers that a process has, in order of preference: their compilers, and the loaders that tell which stored plans are of use.
@@ -178,6 +194,11 @@ impl Providers {
     /// The executing halves, to add to.
     pub fn loaders_mut(&mut self) -> &mut Loaders {
         &mut self.loaders
+    }
+
+    /// The compilers of kernels that the providers have used so far.
+    pub fn tools(&self) -> Vec<ToolUse> {
+        self.iter().flat_map(Compiler::tools).collect()
     }
 
     /// Adds a provider behind those that were there.

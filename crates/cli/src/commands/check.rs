@@ -1,11 +1,12 @@
 //! `hipplan check`
 
+use crate::execute::{DeviceOption, Session};
 use crate::{Exit, Global, inputs, location, logs, output, progress::Bar};
 use anyhow::{Context, bail};
 use hipplan::reference::{CheckReport, Inputs, check_with};
 use hipplan::{
-    Device, FieldRole, GraphKey, ImportedGraph, Limits, Loaders, Op, Plan, Policy, Restore, Store, Stream, VariantPack, VerifiedGraph,
-    Workspace, describe_misses, find_by_graph_key,
+    Device, FieldRole, GraphKey, ImportedGraph, Limits, Loaders, Op, Plan, Policy, Restore, Store, Target, VerifiedGraph, describe_misses,
+    find_for_targets,
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -20,7 +21,8 @@ use std::time::Instant;
 #[command(after_help = "\
 Examples:
   hipplan check graphs/ --store plans
-  hipplan check training.log --store plans --max-gmac 2 --max-bytes 1G")]
+  hipplan check training.log --store plans --max-gmac 2 --max-bytes 1G
+  hipplan check graphs/ --store plans --device hip    on the first AMD GPU")]
 pub(crate) struct Check {
     /// Graph files, logs, folders of them, or - for standard input
     #[arg(required_unless_present = "line", value_name = "INPUT")]
@@ -28,6 +30,8 @@ pub(crate) struct Check {
     /// A MIOpenDriver line
     #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
     line: Vec<String>,
+    #[command(flatten)]
+    device: DeviceOption,
     /// Execute graphs of at most so many multiply-adds, in units of 10^9
     #[arg(long, value_name = "N", default_value_t = 2.0, value_parser = gmac, allow_negative_numbers = true)]
     max_gmac: f64,
@@ -90,6 +94,7 @@ const WORDS: [&str; 6] = ["ok", "FAILED", "duplicate", "too large", "no plan", "
 impl Check {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let sources = inputs::expand(&self.inputs, &self.line)?;
+        let place = self.device.open()?;
         let store = location::readable(global)?;
         let mut all = Vec::new();
         let mut inputs = Vec::new();
@@ -106,7 +111,7 @@ impl Check {
             let start = Instant::now();
             let (cost, outcome) = match input.graph {
                 Err(reason) => (None, Outcome::Error(reason)),
-                Ok(graph) => (Some(Cost::of(&graph.graph.view())), self.outcome(&store, &input.source, &graph, &mut seen)),
+                Ok(graph) => (Some(Cost::of(&graph.graph.view())), self.outcome(&store, &place, &input.source, &graph, &mut seen)),
             };
             rows.push(Row { source: input.source, cost, seconds: start.elapsed().as_secs_f64(), outcome });
         }
@@ -115,7 +120,7 @@ impl Check {
         if global.json {
             let summary: serde_json::Map<String, Value> = WORDS.iter().map(|w| ((*w).to_owned(), count(w).into())).collect();
             output::json(
-                &json!({ "rows": rows.iter().map(to_json).collect::<Vec<_>>(), "summary": summary, "logs": logs::to_json(&all) }),
+                &json!({ "device": place.0.to_string(), "rows": rows.iter().map(to_json).collect::<Vec<_>>(), "summary": summary, "logs": logs::to_json(&all) }),
             )?;
         } else {
             print(&rows)?;
@@ -127,7 +132,14 @@ impl Check {
         Ok(if good { Exit::Good } else { Exit::Findings })
     }
 
-    fn outcome(&self, store: &Store, source: &str, imported: &ImportedGraph, seen: &mut HashMap<GraphKey, String>) -> Outcome {
+    fn outcome(
+        &self,
+        store: &Store,
+        (device, targets): &(Device, Vec<Target>),
+        source: &str,
+        imported: &ImportedGraph,
+        seen: &mut HashMap<GraphKey, String>,
+    ) -> Outcome {
         let graph = imported.graph.view();
         let key = match graph.canonical() {
             Ok(canonical) => canonical.key,
@@ -137,7 +149,7 @@ impl Check {
             return Outcome::Duplicate(first.clone());
         }
         seen.insert(key, source.to_owned());
-        let plan = match find_by_graph_key(store, &key, &Device::Cpu, &Loaders::default(), &Policy::Default) {
+        let plan = match find_for_targets(store, &key, targets, &Loaders::default(), &Policy::Default) {
             Restore::Found(plan) => plan,
             Restore::Missed(misses) => return Outcome::NoPlan(describe_misses(&misses).to_string()),
         };
@@ -145,7 +157,7 @@ impl Check {
         if cost.macs as f64 > self.max_gmac * 1e9 || cost.bytes > self.max_bytes {
             return Outcome::TooLarge;
         }
-        match execute_and_check(&Plan::new(plan.view()), &graph, self.seed) {
+        match execute_and_check(&Plan::new(plan.view()).with_code_objects(store), device, &graph, self.seed) {
             Ok(report) if report.passed() => Outcome::Passed { worst: report.worst_bound_ratio() },
             Ok(report) => Outcome::Failed(report.to_string()),
             Err(error) => Outcome::Error(format!("{error:#}")),
@@ -153,22 +165,13 @@ impl Check {
     }
 }
 
-fn execute_and_check(plan: &Plan<'_>, graph: &VerifiedGraph<'_>, seed: u64) -> anyhow::Result<CheckReport> {
-    let mut bound = plan.bind_by_graph(&Device::Cpu, &Loaders::default(), graph)?;
-    let mut workspace = Workspace::new(bound.workspace_size())?;
+fn execute_and_check(plan: &Plan<'_>, device: &Device, graph: &VerifiedGraph<'_>, seed: u64) -> anyhow::Result<CheckReport> {
+    let bound = plan.bind_by_graph(device, &Loaders::default(), graph)?;
     let inputs = Inputs::generate(graph, seed)?;
+    let mut session = Session::new(device, bound, &inputs)?;
     let checked = check_with(graph, &inputs, &mut |inputs, outputs| {
-        let mut pack = VariantPack::new();
-        for input in inputs.tensors() {
-            pack.input(input.uid.0, input.tensor.bytes());
-        }
-        for scalar in inputs.scalars().iter().filter(|s| !s.is_default) {
-            pack.scalar_value(scalar.uid.0, scalar.value);
-        }
-        for output in outputs.tensors_mut() {
-            pack.output(output.uid.0, output.tensor.bytes_mut());
-        }
-        bound.execute(&pack, workspace.as_mut_slice(), Stream::Default)
+        let tensors = outputs.tensors_mut().iter_mut().map(|t| (t.uid.0, &mut t.tensor));
+        session.execute(inputs, &[], tensors).map(|_| ())
     });
     checked.map_err(|e| anyhow::anyhow!("{e}"))
 }

@@ -1,8 +1,13 @@
 //! `hipplan compile`
 
 use crate::{Exit, Global, inputs, location, logs, output, progress::Bar};
-use hipplan::{BatchItem, BatchOptions, BatchReport, Limits, Outcome, Policy, Providers, ReportRow, Target, compile_batch};
+use anyhow::Context;
+use hipplan::hip::{HipError, HipRuntime};
+use hipplan::{
+    BatchItem, BatchOptions, BatchReport, Limits, Outcome, ParseTargetError, Policy, Providers, ReportRow, Target, ToolUse, compile_batch,
+};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Compile graphs into the store
@@ -24,9 +29,9 @@ pub(crate) struct Compile {
     /// A MIOpenDriver line
     #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
     line: Vec<String>,
-    /// Target to compile for; may be given several times or as a list
+    /// Target to compile for: cpu, an AMD GPU such as gfx942, or native, the GPUs of this machine; may be given several times or as a list
     #[arg(long, value_name = "TARGET", default_value = "cpu", value_delimiter = ',')]
-    target: Vec<Target>,
+    target: Vec<TargetChoice>,
     /// Compile with this engine only
     #[arg(long, value_name = "NAME")]
     engine: Option<String>,
@@ -35,8 +40,45 @@ pub(crate) struct Compile {
     jobs: Option<std::num::NonZeroUsize>,
 }
 
+/// A target, or those of the devices that are there.
+#[derive(Debug, Clone)]
+enum TargetChoice {
+    Named(Target),
+    Native,
+}
+
+impl std::str::FromStr for TargetChoice {
+    type Err = ParseTargetError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "native" { Ok(Self::Native) } else { text.parse().map(Self::Named) }
+    }
+}
+
+impl TargetChoice {
+    /// Of each GPU the target that its runtime reports, with all features.
+    fn targets(&self) -> anyhow::Result<Vec<Target>> {
+        match self {
+            Self::Named(target) => Ok(vec![target.clone()]),
+            Self::Native => {
+                let of_devices = || -> Result<Vec<Target>, HipError> {
+                    let runtime = HipRuntime::find()?;
+                    (0..runtime.device_count()).map(|n| Ok(runtime.device(n)?.target().clone())).collect()
+                };
+                of_devices().context("--target native")
+            }
+        }
+    }
+}
+
 impl Compile {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let mut targets = Vec::new();
+        for target in self.target.iter().map(TargetChoice::targets).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
         let sources = inputs::expand(&self.inputs, &self.line)?;
         let store = location::writable(global)?;
         let mut warnings = Vec::new();
@@ -56,16 +98,19 @@ impl Compile {
             all.push(contents);
         }
         let options = BatchOptions {
-            targets: self.target,
+            targets,
             policy: self.engine.map_or(Policy::Default, Policy::Engine),
             jobs: self.jobs.map_or_else(default_jobs, Into::into),
         };
         let bar = Bar::new(global, "compiling", items.len() * options.targets.len());
-        let report = compile_batch(&store, &items, &options, &Providers::default(), &bar);
+        let providers = Providers::default();
+        let report = compile_batch(&store, &items, &options, &providers, &bar);
         drop(bar);
         if global.json {
             let mut value = to_json(&report, &warnings);
             value["logs"] = logs::to_json(&all);
+            let tool = |t: &ToolUse| json!({ "name": t.name, "runs": t.runs, "reused": t.reused });
+            value["compilers"] = providers.tools().iter().map(tool).collect();
             output::json(&value)?;
         } else {
             print(&report)?;
@@ -73,6 +118,13 @@ impl Compile {
                 output::line(format_args!("{}warning:{} {}", output::WARN, output::RESET, output::name(warning)))?;
             }
             logs::print(&all)?;
+            for reason in unserved(&report).values() {
+                output::line(format_args!("{}error:{} {}", output::BAD, output::RESET, output::name(reason)))?;
+            }
+            for tool in providers.tools() {
+                let (runs, reused) = (output::count(tool.runs as usize, "kernel"), tool.reused);
+                output::line(format_args!("{} compiled {runs}; {reused} more were shared", output::name(&tool.name)))?;
+            }
             output::line(summary(&report))?;
         }
         Ok(match exit(&report) {
@@ -106,6 +158,7 @@ pub(crate) fn detail(row: &ReportRow, rows: &[ReportRow]) -> String {
             let first = rows.iter().find(|r| r.input == *of).map_or("an earlier input", |r| r.source.as_str());
             format!("same graph as {first}")
         }
+        Outcome::Refused { of_target: true, .. } => "nothing compiles for the target".to_owned(),
         Outcome::Refused { reason, .. } | Outcome::Invalid { reason } | Outcome::Failed { reason } => reason.clone(),
     }
 }
@@ -135,7 +188,19 @@ fn to_json(report: &BatchReport, warnings: &[String]) -> serde_json::Value {
         })
         .collect();
     let counts: serde_json::Map<String, serde_json::Value> = WORDS.iter().map(|w| ((*w).to_owned(), report.count(w).into())).collect();
-    json!({ "rows": rows, "summary": counts, "warnings": warnings })
+    json!({ "rows": rows, "summary": counts, "warnings": warnings, "refused_targets": unserved(report) })
+}
+
+/// Targets that nothing compiles for, each with the reason of every provider.
+fn unserved(report: &BatchReport) -> BTreeMap<&str, &str> {
+    report
+        .rows
+        .iter()
+        .filter_map(|row| match &row.outcome {
+            Outcome::Refused { reason, of_target: true, .. } => Some((row.target.as_str(), reason.as_str())),
+            _ => None,
+        })
+        .collect()
 }
 
 const WORDS: [&str; 6] = ["compiled", "present", "duplicate", "refused", "invalid", "failed"];

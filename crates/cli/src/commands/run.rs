@@ -1,12 +1,13 @@
 //! `hipplan run`
 
+use crate::execute::{DeviceOption, POISON, Session};
 use crate::keys::{self, Pick};
 use crate::{Exit, Global, inputs, location, npy, output};
 use anyhow::{Context, bail, ensure};
-use hipplan::reference::{CheckReport, HostTensor, InputScalar, Inputs, check_with};
+use hipplan::reference::{CheckReport, HostTensor, Inputs, check_with};
 use hipplan::{
-    BoundPlan, DataType, Device, FieldRole, GraphBuf, Limits, Loaders, Plan, PlanBytes, Policy, Restore, Stream, Target, TensorIx,
-    TensorValue, VariantPack, VerifiedGraph, Workspace, canon, describe_misses, find_by_graph_key,
+    DataType, Device, FieldRole, GraphBuf, Limits, Loaders, Plan, PlanBytes, Policy, Restore, Store, Target, TensorIx, TensorValue,
+    VerifiedGraph, canon, describe_misses, find_for_targets,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -23,10 +24,13 @@ Examples:
   hipplan run graph.json --check                      random inputs, results checked
   hipplan run graph.json --input x=x.npy --input w=w.npy --output out/
   hipplan run 5d0c1f22a9b3 --scalar 3=0.5             by key; tensors by ordinal
+  hipplan run graph.json --device hip --check         on the first AMD GPU
   hipplan run graph.json --override epsilon=0.01      in place of a default")]
 pub(crate) struct Run {
     /// A graph in any form, or the first digits of a graph key or plan key
     what: String,
+    #[command(flatten)]
+    device: DeviceOption,
     /// Input tensor from a NumPy file
     #[arg(long, value_name = "TENSOR=FILE.npy")]
     input: Vec<String>,
@@ -45,13 +49,14 @@ pub(crate) struct Run {
     /// Compare the outputs with a naive implementation in double precision
     #[arg(long)]
     check: bool,
-    /// Execute so many times; the shortest time is shown
+    /// Execute so many times; the shortest time is shown, on a GPU that between events around the kernels
     #[arg(long, value_name = "N", default_value = "3")]
     repeat: std::num::NonZeroU32,
 }
 
 /// What is executed: a plan, and the graph in the terms of whoever named it.
 struct Subject {
+    store: Store,
     plan: PlanBytes,
     graph: GraphBuf,
     by_key: bool,
@@ -60,55 +65,49 @@ struct Subject {
 
 impl Run {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let subject = self.find(global)?;
+        let (device, targets) = self.device.open()?;
+        let subject = self.find(global, &targets)?;
         let graph = subject.graph.view();
         let start = Instant::now();
-        let plan = Plan::new(subject.plan.view());
-        let (device, loaders) = (Device::Cpu, Loaders::default());
-        let mut bound = if subject.by_key { plan.bind_by_key(&device, &loaders) } else { plan.bind_by_graph(&device, &loaders, &graph) }?;
+        let plan = Plan::new(subject.plan.view()).with_code_objects(&subject.store);
+        let loaders = Loaders::default();
+        let bound = if subject.by_key { plan.bind_by_key(&device, &loaders) } else { plan.bind_by_graph(&device, &loaders, &graph) }?;
         let restored_in = subject.found_in + start.elapsed();
 
-        self.check_memory(&graph, bound.workspace_size())?;
+        self.check_memory(&graph, if device == Device::Cpu { bound.workspace_size() } else { 0 })?;
         let mut inputs = Inputs::generate(&graph, self.seed)?;
         self.read_inputs(&graph, &mut inputs)?;
         let overridden = self.set_scalars(&graph, &mut inputs)?;
         let mut outputs = output_tensors(&graph)?;
-        let mut workspace = Workspace::new(bound.workspace_size())?;
+        let mut session = Session::new(&device, bound, &inputs)?;
 
         let mut report = None;
         let mut best = Duration::MAX;
-        let mut execute = |outputs: &mut [(TensorIx, HostTensor)], bound: &mut BoundPlan| -> anyhow::Result<()> {
-            let mut pack = VariantPack::new();
-            for input in inputs.tensors() {
-                pack.input(input.uid.0, input.tensor.bytes());
-            }
-            for scalar in inputs.scalars() {
-                add_scalar(&mut pack, scalar, &overridden);
-            }
-            for (ix, tensor) in outputs {
-                pack.output(graph.tensor(*ix).uid.0, tensor.bytes_mut());
-            }
-            let start = Instant::now();
-            bound.execute(&pack, workspace.as_mut_slice(), Stream::Default)?;
-            best = best.min(start.elapsed());
-            Ok(())
-        };
+        let uid = |ix: TensorIx| graph.tensor(ix).uid.0;
         for _ in 0..self.repeat.get() {
-            execute(&mut outputs, &mut bound)?;
+            outputs.iter_mut().for_each(|(_, tensor)| tensor.bytes_mut().fill(POISON));
+            let tensors = outputs.iter_mut().map(|(ix, tensor)| (uid(*ix), tensor));
+            best = best.min(session.execute(&inputs, &overridden, tensors)?);
         }
         if self.check {
             let checked = check_with(&graph, &inputs, &mut |_, poisoned| {
-                let mut fresh: Vec<(TensorIx, HostTensor)> = poisoned.tensors().iter().map(|t| (t.ix, t.tensor.clone())).collect();
-                execute(&mut fresh, &mut bound)?;
-                for (slot, (_, tensor)) in poisoned.tensors_mut().iter_mut().zip(fresh) {
-                    slot.tensor = tensor;
-                }
+                let tensors = poisoned.tensors_mut().iter_mut().map(|t| (t.uid.0, &mut t.tensor));
+                best = best.min(session.execute(&inputs, &overridden, tensors)?);
                 anyhow::Ok(())
             });
             report = Some(checked.map_err(|e| anyhow::anyhow!("{e}"))?);
         }
         let written = self.write_outputs(&graph, &outputs)?;
-        let facts = Facts { subject: &subject, graph: &graph, report: report.as_ref(), written: &written, restored_in, best };
+        let facts = Facts {
+            subject: &subject,
+            graph: &graph,
+            report: report.as_ref(),
+            written: &written,
+            restored_in,
+            best,
+            device: &device,
+            timed_by: session.timed_by(),
+        };
         if global.json {
             output::json(&facts.json(&outputs))?
         } else {
@@ -117,29 +116,30 @@ impl Run {
         Ok(if report.is_none_or(|r| r.passed()) { Exit::Good } else { Exit::Findings })
     }
 
-    fn find(&self, global: &Global) -> anyhow::Result<Subject> {
+    fn find(&self, global: &Global, targets: &[Target]) -> anyhow::Result<Subject> {
         if keys::may_be_key(&self.what) {
             let start = Instant::now();
             let store = location::readable(global)?;
-            let plan = keys::find(&store, &self.what, Pick::For(&[Target::Cpu]))?;
+            let plan = keys::find(&store, &self.what, Pick::For(targets))?;
             let found_in = start.elapsed();
             // The graph of the plan itself, whose uids are ordinals: for inputs, names and checks, not for executing.
             let graph = canon::decode(plan.view().canonical()?, &Limits::DEFAULT)?;
-            return Ok(Subject { plan, graph, by_key: true, found_in });
+            return Ok(Subject { store, plan, graph, by_key: true, found_in });
         }
         ensure!(self.what == "-" || Path::new(&self.what).exists(), "{}", keys::neither(&self.what));
         let (_, imported) = inputs::read_graph(Path::new(&self.what))?;
         let key = imported.graph.view().canonical()?.key;
         let start = Instant::now();
         let store = location::readable(global)?;
-        match find_by_graph_key(&store, &key, &Device::Cpu, &Loaders::default(), &Policy::Default) {
-            Restore::Found(plan) => Ok(Subject { plan, graph: imported.graph, by_key: false, found_in: start.elapsed() }),
+        match find_for_targets(&store, &key, targets, &Loaders::default(), &Policy::Default) {
+            Restore::Found(plan) => Ok(Subject { store, plan, graph: imported.graph, by_key: false, found_in: start.elapsed() }),
             Restore::Missed(misses) => {
+                let misses = describe_misses(&misses);
+                let target = targets.first().filter(|t| **t != Target::Cpu).map(|t| format!(" --target {t}")).unwrap_or_default();
                 bail!(
-                    "{}: no plan for graph {key} in the store {}: {}; compile it first: hipplan compile {}",
+                    "{}: no plan for graph {key} in the store {}: {misses}; compile it first: hipplan compile {}{target}",
                     output::name(&self.what),
                     output::path(store.root()),
-                    describe_misses(&misses),
                     output::name(&self.what)
                 )
             }
@@ -214,14 +214,6 @@ impl Run {
             written.push(path.display().to_string());
         }
         Ok(written)
-    }
-}
-
-fn add_scalar(pack: &mut VariantPack<'_>, scalar: &InputScalar, overridden: &[TensorIx]) {
-    if overridden.contains(&scalar.ix) {
-        pack.override_value(scalar.uid.0, scalar.value);
-    } else if !scalar.is_default {
-        pack.scalar_value(scalar.uid.0, scalar.value);
     }
 }
 
@@ -303,6 +295,8 @@ struct Facts<'f> {
     written: &'f [String],
     restored_in: Duration,
     best: Duration,
+    device: &'f Device,
+    timed_by: &'static str,
 }
 
 fn micros(time: Duration) -> f64 {
@@ -337,7 +331,10 @@ impl Facts<'_> {
             "engine": meta.engine.as_str(),
             "workspace_size": meta.workspace_size.to_native(),
             "restore_us": micros(self.restored_in),
+            "device": self.device.to_string(),
+            "target": meta.target.as_str(),
             "run_us": micros(self.best),
+            "timed_by": self.timed_by,
             "outputs": rows,
             "check": check,
             "written": self.written,
@@ -348,12 +345,13 @@ impl Facts<'_> {
         let view = self.subject.plan.view();
         let meta = view.meta();
         output::line(format_args!(
-            "{}{}{}  plan {}, engine {}",
+            "{}{}{}  plan {}, engine {}, on {}",
             output::STRONG,
             super::ls::operations(&self.subject.graph),
             output::RESET,
             meta.plan_key().short(),
-            meta.engine.as_str()
+            output::name(meta.engine.as_str()),
+            self.device
         ))?;
         output::line(format_args!("restored in {:.0} us, executed in {:.0} us", micros(self.restored_in), micros(self.best)))?;
         output::line("")?;

@@ -417,8 +417,8 @@ fn print_engine(id: &PlanIdentity, number: i64) -> anyhow::Result<()> {
         return output::line(format_args!("engine      {engine} (id {number}), revision {revision}, of provider {provider}"));
     };
     output::line(format_args!("engine      {engine} (id {number}), revision {}, of provider {provider}", output::name(revision.engine)))?;
-    for tool in &revision.tools {
-        output::line(format_args!("compiler    {}", output::name(tool)))?;
+    for (tool, label) in revision.tools.iter().zip(std::iter::once("compiler").chain(std::iter::repeat("with"))) {
+        output::line(format_args!("{label:<11} {}", output::name(tool)))?;
     }
     if !revision.flags.is_empty() {
         output::line(format_args!("flags       {}", output::name(revision.flags)))?;

@@ -25,12 +25,12 @@ mod variant;
 mod work;
 
 use crate::compile::CompileError;
-use crate::provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, Refusal, Site};
-use compiler::{Clang, KernelCompiler, KernelSource};
+use crate::provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, Refusal, Site, ToolUse};
+use compiler::{CachedCompiler, Clang, Hiprtc, KernelCompileError, KernelCompiler, KernelSource};
 use hipplan_exec::hip::{HIP_PAYLOAD_KIND, HIP_PAYLOAD_VERSION, HipProgram};
 use hipplan_serialize::{ApiVersion, Target, VerifiedGraph};
 use lower::Lowered;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// Name of the provider's engine.
 pub const HIP_ENGINE: &str = "HIPPLAN_HIP";
@@ -42,21 +42,33 @@ const HIP_ENGINE_REVISION: &str = "1";
 /// Runtime scalars are kernel arguments and never folded, so none is declined for being runtime (R16 §4.6). Sums are made in a fixed
 /// order: results do not change from run to run.
 pub struct HipCompiler {
-    /// Found when the first kernel is asked for: looking for a compiler starts processes.
-    compilers: LazyLock<Found, Box<dyn FnOnce() -> Found + Send>>,
+    /// In order of preference.
+    compilers: Vec<Candidate>,
 }
 
-/// The compilers that there are, and why there are not more.
-type Found = (Vec<Box<dyn KernelCompiler>>, Vec<String>);
+/// A compiler that may be there: looked for when the ones before it will not do, because looking starts processes.
+struct Candidate {
+    found: OnceLock<Found>,
+    find: fn() -> Found,
+}
+
+/// A compiler with a memory, so that plans share kernels; or why there is none.
+type Found = Result<CachedCompiler<Box<dyn KernelCompiler>>, String>;
+
+impl Candidate {
+    fn get(&self) -> &Found {
+        self.found.get_or_init(self.find)
+    }
+}
 
 impl Default for HipCompiler {
-    /// A provider that compiles with the `clang` of this machine.
+    /// A provider that compiles with the `clang` of this machine, and with ROCm's hiprtc for what that does not have.
     fn default() -> Self {
-        let find = || match Clang::find() {
-            Ok(clang) => (vec![Box::new(clang) as Box<dyn KernelCompiler>], Vec::new()),
-            Err(error) => (Vec::new(), vec![error.to_string()]),
-        };
-        Self { compilers: LazyLock::new(Box::new(find)) }
+        fn found<C: KernelCompiler + 'static>(found: Result<C, KernelCompileError>) -> Found {
+            found.map(|compiler| CachedCompiler::new(Box::new(compiler) as Box<dyn KernelCompiler>)).map_err(|error| error.to_string())
+        }
+        let finders: [fn() -> Found; 2] = [|| found(Clang::find()), || found(Hiprtc::find())];
+        Self { compilers: finders.into_iter().map(|find| Candidate { found: OnceLock::new(), find }).collect() }
     }
 }
 
@@ -69,19 +81,23 @@ impl std::fmt::Debug for HipCompiler {
 impl HipCompiler {
     /// A provider that compiles with the first of these that has the target.
     pub fn new(compilers: Vec<Box<dyn KernelCompiler>>) -> Self {
-        Self { compilers: LazyLock::new(Box::new(|| (compilers, Vec::new()))) }
+        let none: fn() -> Found = || Err("there is no kernel compiler".to_owned());
+        let there = |compiler| Candidate { found: OnceLock::from(Ok(CachedCompiler::new(compiler))), find: none };
+        Self { compilers: compilers.into_iter().map(there).collect() }
     }
 
     fn compiler_for(&self, target: &Target) -> Result<&dyn KernelCompiler, Refusal> {
         if *target == Target::Cpu {
             return Err(Refusal::Target("compiles for AMD GPUs, not for cpu".to_owned()));
         }
-        let (compilers, missing) = &*self.compilers;
-        let mut reasons = missing.clone();
-        for compiler in compilers {
-            match compiler.supports(target) {
-                Ok(()) => return Ok(&**compiler),
-                Err(reason) => reasons.push(format!("{}: {reason}", compiler.identity())),
+        let mut reasons = Vec::new();
+        for candidate in &self.compilers {
+            match candidate.get() {
+                Ok(compiler) => match compiler.supports(target) {
+                    Ok(()) => return Ok(compiler),
+                    Err(reason) => reasons.push(format!("{}: {reason}", compiler.identity())),
+                },
+                Err(missing) => reasons.push(missing.clone()),
             }
         }
         Err(Refusal::Target(match reasons.as_slice() {
@@ -102,6 +118,11 @@ pub fn kernels(graph: &VerifiedGraph<'_>, target: &Target) -> Result<(HipProgram
 impl Compiler for HipCompiler {
     fn identity(&self) -> ProviderIdentity {
         ProviderIdentity { name: "hip".to_owned(), api_version: ApiVersion::NEWEST_KNOWN }
+    }
+
+    fn tools(&self) -> Vec<ToolUse> {
+        let used = self.compilers.iter().filter_map(|candidate| candidate.found.get()?.as_ref().ok());
+        used.map(|c| ToolUse { name: c.identity(), runs: c.runs(), reused: c.hits() }).filter(|tool| tool.runs > 0).collect()
     }
 
     fn offers(&self, graph: &VerifiedGraph<'_>, site: &Site) -> Result<Vec<Offer>, Refusal> {

@@ -55,6 +55,24 @@ pub trait KernelCompiler: Send + Sync {
     fn compile(&self, source: &KernelSource, target: &Target) -> Result<Vec<u8>, KernelCompileError>;
 }
 
+impl<C: KernelCompiler + ?Sized> KernelCompiler for Box<C> {
+    fn identity(&self) -> String {
+        (**self).identity()
+    }
+
+    fn revision(&self) -> String {
+        (**self).revision()
+    }
+
+    fn supports(&self, target: &Target) -> Result<(), String> {
+        (**self).supports(target)
+    }
+
+    fn compile(&self, source: &KernelSource, target: &Target) -> Result<Vec<u8>, KernelCompileError> {
+        (**self).compile(source, target)
+    }
+}
+
 /// Reads what a compiler made and holds it against its source.
 fn accept(object: &[u8], source: &KernelSource, target: &AmdTarget, job: impl Fn() -> Box<Job>) -> Result<(), KernelCompileError> {
     let read = CodeObject::read(object).map_err(|source| KernelCompileError::NotACodeObject { job: job(), source })?;
