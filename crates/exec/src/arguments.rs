@@ -46,7 +46,7 @@ struct Slot {
     baked: Element,
     span_bytes: u64,
     kind: BindingKind,
-    role: BindingRole,
+    is_written: bool,
     dtype: DataType,
     /// Alignment of an element in bytes, a power of two, less 1.
     align_mask: u8,
@@ -103,8 +103,8 @@ impl ArgumentTable {
             };
             // No element has more than 16 bytes.
             let align_mask = (dtype.bits().div_ceil(8).next_power_of_two() - 1) as u8;
-            let (pointer, role) = (std::ptr::null_mut(), b.role());
-            let slot = Slot { uid, given: 0, pointer, element: baked, baked, span_bytes, kind, role, dtype, align_mask };
+            let (pointer, is_written) = (std::ptr::null_mut(), b.role() == BindingRole::Output);
+            let slot = Slot { uid, given: 0, pointer, element: baked, baked, span_bytes, kind, is_written, dtype, align_mask };
             slots.push(slot);
             labels.push(Label { text, span_bytes });
         }
@@ -120,32 +120,27 @@ impl ArgumentTable {
     pub(crate) fn fill(&mut self, pack: &VariantPack<'_>) -> Result<(), ExecError> {
         // One a nanosecond lasts for five centuries.
         self.execution = self.execution.wrapping_add(1);
-        let execution = self.execution;
-        let (space, entries) = (self.space, pack.entries());
-        let mut refused = None;
+        let Self { slots, seen, space, execution, .. } = self;
+        let (slots, space, execution, entries) = (slots.as_mut_slice(), *space, *execution, pack.entries());
+        if entries.len() > seen.len() {
+            return self.fill_searching(entries);
+        }
         // Entries mostly stand where those of the last pack stood.
-        for ((entry, seen), position) in entries.iter().zip(&self.seen).zip(0..) {
-            match self.slots.get_mut(*seen as usize) {
-                Some(slot) if slot.uid == entry.uid => {
-                    if !slot.accept(entry, space, execution) {
-                        refused = Some((*seen as usize, entry));
-                        break;
-                    }
-                }
-                _ => return self.fill_searching(entries, position),
+        for (entry, at) in entries.iter().zip(&*seen) {
+            let slot = slots.get_mut(*at as usize).filter(|slot| slot.uid == entry.uid);
+            if !slot.is_some_and(|slot| slot.accept(entry, space, execution)) {
+                return self.fill_searching(entries);
             }
         }
-        match refused {
-            Some((at, entry)) => Err(self.refusal(at, entry)),
-            None if entries.len() > self.seen.len() => self.fill_searching(entries, self.seen.len()),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
-    /// Fills from this entry on, looking for each uid.
+    /// [`fill`](Self::fill), looking for each uid, and saying what is wrong.
     #[inline(never)]
-    fn fill_searching(&mut self, entries: &[Entry], from: usize) -> Result<(), ExecError> {
-        for (position, entry) in entries.iter().enumerate().skip(from) {
+    fn fill_searching(&mut self, entries: &[Entry]) -> Result<(), ExecError> {
+        // What has been taken already is taken again.
+        self.execution = self.execution.wrapping_add(1);
+        for (position, entry) in entries.iter().enumerate() {
             let Ok(at) = self.by_uid.binary_search_by_key(&entry.uid, |&(uid, _)| uid) else { continue };
             let at = self.by_uid[at].1.0;
             if let Some(seen) = self.seen.get_mut(position) {
@@ -160,7 +155,7 @@ impl ArgumentTable {
     }
 
     pub(crate) fn arguments(&self) -> Arguments<'_> {
-        Arguments(self)
+        Arguments { slots: &self.slots, execution: self.execution, table: self }
     }
 
     /// Bytes between the first element and the last of the binding with this uid.
@@ -185,7 +180,7 @@ impl ArgumentTable {
             (BindingKind::Device, What::Scalar | What::Override) => InvalidValue::ScalarForTensor,
             (BindingKind::Device, What::Device) if found != expected => InvalidValue::Memory { found, expected },
             (_, What::Device | What::Raw) if entry.pointer.is_null() => InvalidValue::Null,
-            (BindingKind::Device, _) if slot.role == BindingRole::Output && !entry.writable => InvalidValue::ReadOnly,
+            (BindingKind::Device, _) if slot.is_written && !entry.writable => InvalidValue::ReadOnly,
             (BindingKind::Device, _) if entry.len < slot.span_bytes => {
                 InvalidValue::BufferSize { found: entry.len, expected: slot.span_bytes }
             }
@@ -218,7 +213,7 @@ impl Slot {
     }
 
     /// Whether an entry that is no buffer for a device tensor can be used; nothing where it is inert.
-    #[inline(never)]
+    #[inline(always)]
     fn scalar(&mut self, entry: &Entry) -> Option<bool> {
         match (self.kind, entry.what) {
             (BindingKind::DefaultedScalar, What::Override) | (BindingKind::RuntimeScalar, What::Scalar | What::Override) => {
@@ -234,7 +229,7 @@ impl Slot {
     #[inline(always)]
     fn device(&mut self, entry: &Entry, space: SpaceKey) -> bool {
         // `refusal` asks the same, one by one.
-        let is_writable = entry.writable | (self.role == BindingRole::Input);
+        let is_writable = entry.writable >= self.is_written;
         let is_aligned = entry.pointer.addr() & usize::from(self.align_mask) == 0;
         let is_large = entry.len >= self.span_bytes;
         let is_here = entry.what == What::Raw || entry.space == space;
@@ -246,6 +241,7 @@ impl Slot {
     }
 
     /// Reads a user-supplied scalar as the tensor's type (R16 §4.6); the pointer is not kept.
+    #[inline(never)]
     fn read_host_scalar(&mut self, pointer: *const u8) -> bool {
         if pointer.is_null() {
             return false;
@@ -285,7 +281,12 @@ fn baked(payload: &PayloadView<'_>, ordinal: u32, dtype: DataType, label: &str) 
 
 /// The arguments of one execution, as an [`Executable`](crate::Executable) sees them.
 #[derive(Clone, Copy, Debug)]
-pub struct Arguments<'t>(&'t ArgumentTable);
+pub struct Arguments<'t> {
+    slots: &'t [Slot],
+    execution: u64,
+    /// For messages.
+    table: &'t ArgumentTable,
+}
 
 impl Arguments<'_> {
     /// The memory of a tensor: a device buffer, or for a by-value tensor one element in host memory.
@@ -295,8 +296,8 @@ impl Arguments<'_> {
     /// # Errors
     /// [`ExecError::InvalidValue`] naming the caller's uid and the tensor.
     pub fn find_device_buffer(&self, binding: BindingIx) -> Result<*mut u8, ExecError> {
-        let Some(slot) = self.0.slots.get(binding.0 as usize) else { return Err(self.missing(binding)) };
-        match (slot.kind, slot.given == self.0.execution) {
+        let Some(slot) = self.slots.get(binding.0 as usize) else { return Err(self.missing(binding)) };
+        match (slot.kind, slot.given == self.execution) {
             (BindingKind::Device, true) => Ok(slot.pointer),
             (BindingKind::RuntimeScalar | BindingKind::DefaultedScalar, true) => Ok(slot.element.0.as_ptr().cast_mut()),
             (BindingKind::Constant | BindingKind::DefaultedScalar, _) => Ok(slot.baked.0.as_ptr().cast_mut()),
@@ -307,8 +308,8 @@ impl Arguments<'_> {
     /// Address of a device tensor; the binding is known to be one.
     #[inline]
     pub(crate) fn find_address(&self, binding: BindingIx) -> Result<u64, ExecError> {
-        match self.0.slots.get(binding.0 as usize) {
-            Some(slot) if slot.given == self.0.execution => Ok(slot.pointer.addr() as u64),
+        match self.slots.get(binding.0 as usize) {
+            Some(slot) if slot.given == self.execution => Ok(slot.pointer.addr() as u64),
             _ => Err(self.missing(binding)),
         }
     }
@@ -319,8 +320,8 @@ impl Arguments<'_> {
     /// As [`find_device_buffer`](Self::find_device_buffer); also for a tensor that is not by value.
     #[inline]
     pub fn find_scalar(&self, binding: BindingIx) -> Result<[u8; 8], ExecError> {
-        match self.0.slots.get(binding.0 as usize) {
-            Some(slot) if slot.kind != BindingKind::Device && slot.given == self.0.execution => Ok(slot.element.0),
+        match self.slots.get(binding.0 as usize) {
+            Some(slot) if slot.kind != BindingKind::Device && slot.given == self.execution => Ok(slot.element.0),
             Some(slot) if matches!(slot.kind, BindingKind::Constant | BindingKind::DefaultedScalar) => Ok(slot.baked.0),
             _ => Err(self.missing(binding)),
         }
@@ -329,10 +330,10 @@ impl Arguments<'_> {
     #[cold]
     fn missing(&self, binding: BindingIx) -> ExecError {
         let at = binding.0 as usize;
-        match self.0.slots.get(at) {
-            Some(slot) if slot.given == self.0.execution => self.0.invalid(at, InvalidValue::TensorForScalar),
-            Some(slot) => self.0.invalid(at, InvalidValue::Missing { uid: slot.uid }),
-            None => ExecError::NoBinding { position: binding.0, bindings: self.0.slots.len() },
+        match self.slots.get(at) {
+            Some(slot) if slot.given == self.execution => self.table.invalid(at, InvalidValue::TensorForScalar),
+            Some(slot) => self.table.invalid(at, InvalidValue::Missing { uid: slot.uid }),
+            None => ExecError::NoBinding { position: binding.0, bindings: self.slots.len() },
         }
     }
 }

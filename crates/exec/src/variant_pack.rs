@@ -13,12 +13,12 @@ use std::marker::PhantomData;
 pub(crate) enum What {
     /// A buffer for a device tensor.
     Device,
+    /// `uid -> void*`: a device pointer, or a host pointer if the plan's runtime set holds the uid.
+    Raw,
     /// A runtime scalar's value; inert for constants and for scalars with a default.
     Scalar,
     /// A value that replaces a default too.
     Override,
-    /// `uid -> void*`: a device pointer, or a host pointer if the plan's runtime set holds the uid.
-    Raw,
 }
 
 /// One entry: flat, because executing walks all of them.

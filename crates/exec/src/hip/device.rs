@@ -179,8 +179,13 @@ impl HipDevice {
     #[inline]
     pub(super) fn make_current(&self) -> Result<CurrentDevice, HipError> {
         self.usable()?;
-        // A thread's current device is 0 from the start: there is nothing to do where there is no other.
-        if self.0.runtime.count == 1 { Ok(CurrentDevice(None)) } else { self.switch() }
+        if self.is_only() { Ok(CurrentDevice(None)) } else { self.switch() }
+    }
+
+    /// It is current whatever is done: a thread's current device is 0 from the start, and there is no other.
+    #[inline]
+    pub(super) fn is_only(&self) -> bool {
+        self.0.runtime.count == 1
     }
 
     fn switch(&self) -> Result<CurrentDevice, HipError> {

@@ -61,32 +61,32 @@ impl HipExecutable {
     }
 
     /// Writes addresses and scalars into the kernargs of all launches: what is missing is found before anything is launched.
-    fn fill(&mut self, arguments: &Arguments<'_>, workspace: *mut u8) -> Result<(), ExecError> {
+    #[inline(always)]
+    fn fill(&mut self, arguments: Arguments<'_>, workspace: *mut u8) -> Result<(), ExecError> {
+        let kernargs = self.kernargs.as_mut_slice();
         for &(word, binding) in &self.addresses {
-            self.kernargs[word as usize] = arguments.find_address(binding)?;
+            kernargs[word as usize] = arguments.find_address(binding)?;
         }
         for &(word, offset) in &self.workspace {
-            self.kernargs[word as usize] = (workspace.addr() as u64).wrapping_add(offset);
+            kernargs[word as usize] = (workspace.addr() as u64).wrapping_add(offset);
         }
         for patch in &self.scalars {
             let element = arguments.find_scalar(patch.binding)?;
-            let (word, half) = (patch.at as usize / 8, patch.at as usize % 8 / 4);
             match patch.conversion.to {
-                ScalarType::F64 => self.kernargs[word] = patch.conversion.to_f64(element).to_bits(),
+                ScalarType::F64 => kernargs[patch.at as usize / 8] = patch.conversion.to_f64(element).to_bits(),
                 ScalarType::F32 => {
-                    let halves: &mut [u32; 2] = bytemuck::cast_mut(&mut self.kernargs[word]);
-                    halves[half] = patch.conversion.to_f32(element).to_bits();
+                    let halves: &mut [u32] = bytemuck::cast_slice_mut(kernargs);
+                    halves[patch.at as usize / 4] = patch.conversion.to_f32(element).to_bits();
                 }
             }
         }
         Ok(())
     }
-}
 
-impl Executable for HipExecutable {
-    fn execute(&mut self, arguments: &Arguments<'_>, workspace: WorkspaceRef<'_>, stream: Stream<'_>) -> Result<(), ExecError> {
-        let _current = self.device.make_current()?;
-        self.fill(arguments, workspace.as_ptr())?;
+    /// Executes with the device current.
+    #[inline(always)]
+    fn run(&mut self, arguments: Arguments<'_>, workspace: *mut u8, stream: Stream<'_>) -> Result<(), ExecError> {
+        self.fill(arguments, workspace)?;
         let stream = match stream {
             Stream::Default => std::ptr::null_mut(),
             Stream::Hip(stream) => stream.as_ptr(),
@@ -106,5 +106,16 @@ impl Executable for HipExecutable {
             }
         }
         Ok(())
+    }
+}
+
+impl Executable for HipExecutable {
+    fn execute(&mut self, arguments: &Arguments<'_>, workspace: WorkspaceRef<'_>, stream: Stream<'_>) -> Result<(), ExecError> {
+        if self.device.is_only() {
+            self.device.usable()?;
+            return self.run(*arguments, workspace.as_ptr(), stream);
+        }
+        let _current = self.device.make_current()?;
+        self.run(*arguments, workspace.as_ptr(), stream)
     }
 }

@@ -84,8 +84,12 @@ impl HipRuntime {
         if let Some((_, runtime)) = runtimes.iter().find(|(known, _)| known.as_deref() == path) {
             return Ok(*runtime);
         }
-        process::before_load();
-        let (library, symbols) = load()?;
+        let had_loaded = process::before_load();
+        let (library, symbols) = load().inspect_err(|_| {
+            if !had_loaded {
+                process::nothing_loaded();
+            }
+        })?;
         // One library under two names is one runtime.
         let known = runtimes.iter().map(|(_, runtime)| *runtime).find(|r| std::ptr::fn_addr_eq(r.0.symbols.hipInit, symbols.hipInit));
         let runtime = match known {

@@ -8,7 +8,7 @@ use std::process::Command;
 const ROLE: &str = "HIPPLAN_TEST_HIP_ROLE";
 /// Most instructions of an execution of a plan with three tensors and one launch. A build with debug assertions checks more: what it
 /// is held to keeps the other from growing unseen.
-const MOST_INSTRUCTIONS: u64 = if cfg!(debug_assertions) { 470 } else { 400 };
+const MOST_INSTRUCTIONS: u64 = if cfg!(debug_assertions) { 440 } else { 400 };
 
 /// This test executable again, to play a role.
 fn child(launcher: &[&str], role: &str) -> Command {
@@ -31,6 +31,7 @@ fn body() {
     match std::env::var(ROLE).as_deref() {
         Ok("library") => library_of_the_environment(),
         Ok("exit") => exit_with_everything_alive(),
+        Ok("fork") => fork_after_nothing_was_loaded(),
         Ok(role) => launches(role.parse().expect("a number of executions")),
         Err(_) => {}
     }
@@ -150,6 +151,29 @@ fn after_fork_every_call_is_refused_in_the_child() {
     drop(pack);
     drop((plan, stream, memory, buffers));
     fake.assert_empty();
+}
+
+/// Who found no HIP may fork, and a child may find it.
+#[test]
+fn a_child_of_a_process_that_found_no_hip_may_load_it() {
+    output(child(&[], "fork"));
+}
+
+fn fork_after_nothing_was_loaded() {
+    let fake = Fake::new(&[]);
+    assert!(matches!(HipRuntime::open("/nowhere"), Err(HipError::Library { .. })));
+    // SAFETY: the child of this process, whose other threads wait, opens a library and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "the system forks");
+    if child == 0 {
+        let opened = fake.open().and_then(|runtime| runtime.device(0)).is_ok();
+        // SAFETY: nothing else is to be done in the child.
+        unsafe { libc::_exit(i32::from(!opened)) };
+    }
+    let mut status = -1;
+    // SAFETY: the status is a local.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0, "the child opened the runtime");
 }
 
 /// Executes so often, on a runtime whose launch does nothing.
