@@ -38,3 +38,15 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 step "tests"
 cargo test --workspace --locked
+
+step "tests of the emulation harness"
+with python3 scripts/emulate/test_harness.py
+
+step "machine code on an emulator"
+# Not a tool that CI has: docs/verification.md says what it is.
+if [ -n "${HIPPLAN_EMULATOR:-}" ]; then
+    cargo build --locked --quiet -p hipplan-cli
+    scripts/emulate/run_sample.py "$HIPPLAN_EMULATOR" "${HIPPLAN_EMULATION:-target/emulation}" --hipplan "${CARGO_TARGET_DIR:-target}/debug/hipplan"
+else
+    echo "skipped: HIPPLAN_EMULATOR names no emulator"
+fi
