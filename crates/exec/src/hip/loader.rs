@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Payload kind of the `hip` provider.
 pub const HIP_PAYLOAD_KIND: &str = "hip";
-/// Payload version that the `hip` provider writes: the layout and meaning of [`HipProgram`].
+/// Payload version that the `hip` provider writes: the layout and meaning of [`HipProgram`](super::HipProgram).
 pub const HIP_PAYLOAD_VERSION: u32 = 1;
 
 /// The executing half of the `hip` provider: the body is a [`HipProgram`](super::HipProgram), archived by rkyv.
