@@ -46,7 +46,8 @@ step "machine code on an emulator"
 # Not a tool that CI has: docs/verification.md says what it is.
 if [ -n "${HIPPLAN_EMULATOR:-}" ]; then
     cargo build --locked --quiet -p hipplan-cli
-    scripts/emulate/run_sample.py "$HIPPLAN_EMULATOR" "${HIPPLAN_EMULATION:-target/emulation}" --hipplan "${CARGO_TARGET_DIR:-target}/debug/hipplan"
+    rm -rf target/emulation
+    scripts/emulate/run_sample.py "$HIPPLAN_EMULATOR" target/emulation --hipplan "${CARGO_TARGET_DIR:-target}/debug/hipplan"
 else
     echo "skipped: HIPPLAN_EMULATOR names no emulator"
 fi

@@ -3,7 +3,8 @@
 
     run_sample.py EMULATOR FOLDER [--targets gfx1100,gfx942] [--only PART] [--jobs 2]
 
-Everything lies in FOLDER, results in FOLDER/results.tsv; what is there is not done again. Prints one line for each launch, then a table.
+Everything lies in FOLDER, results in FOLDER/results.tsv; what is there is not done again: take a new folder for another hipplan. Prints one
+line for each launch, then a table.
 Exit status: 0 if all is right, 1 if something is not, 77 if there is no emulator.
 """
 
@@ -94,16 +95,13 @@ class Sample:
                 self.record(target, line)
                 folders = [f for f in folders if f.name != line.split("\t")[0]]
             status = child.wait()
-            if status == SKIPPED:
-                return True
             if why is None and status in (0, 1):
-                return False
+                return
             # The process ended within the first extract that has no lines.
             if folders:
                 why = why or f"failed: touches memory that is not its own, or the emulator does (signal {-status})"
                 self.record(target, f"{folders[0].name}\t-\t-\t-\t-\t-\t-\t{why}")
                 folders = folders[1:]
-        return False
 
 
 def feed(stream, lines):
@@ -135,31 +133,30 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="processes [default: %(default)s]")
     parser.add_argument("--limit", type=float, default=900, help="seconds for one problem [default: %(default)s]")
     options = parser.parse_args()
+    if not (Path(options.emulator) / "test/mockgpu/amd/emu.py").is_file():
+        print(f"skipped: there is no emulator in {options.emulator}", file=sys.stderr)
+        return SKIPPED
     sample = Sample(options)
     targets = options.targets.split(",")
     work = queue.Queue()
     for target in targets:
         work.put(target)
-    skipped = []
 
     def worker():
-        while not work.empty() and not skipped:
+        while not work.empty():
             try:
                 target = work.get_nowait()
             except queue.Empty:
                 return
             wanted = [p for p in problems([target], options.only) if not sample.done(p[0], target)]
             folders = [f for f in (sample.extract(*p) for p in wanted) if f is not None]
-            if sample.run(target, folders):
-                skipped.append(target)
+            sample.run(target, folders)
 
     threads = [threading.Thread(target=worker) for _ in range(max(1, options.jobs))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if skipped:
-        return SKIPPED
     wanted = {(t, n) for n, t, _ in problems(targets, options.only)}
     return 0 if table([line for line in sample.lines if tuple(line.split("\t")[:2]) in wanted]) else 1
 
