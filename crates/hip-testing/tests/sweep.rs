@@ -89,9 +89,49 @@ fn the_cpu_provider_gets_all_right() {
     assert!(rows.iter().all(Row::passed));
 }
 
+/// Plans are compiled here, and restored, executed and checked in another process that has no compiler: neither on `PATH` nor among its
+/// providers.
 #[test]
 fn the_hip_provider_gets_all_right_on_the_host_runtime() {
-    assert!(hip_sweep(false, problems_of_a_kind(12)).iter().all(Row::passed));
+    let of_a_kind = problems_of_a_kind(12);
+    if let Some(folder) = env::var_os("HIPPLAN_STORE_OF_PARENT") {
+        let runtime = HipRuntime::open(env::var_os("HIPPLAN_RUNTIME_OF_PARENT").expect("a library")).expect("opened");
+        let device = Device::Hip(runtime.device(0).expect("a device"));
+        let store = Store::open(folder, Mode::ReadOnly).expect("a store");
+        let providers = Providers::none();
+        let rows = sweep(&Sweep { device: &device, providers: &providers, store: &store }, &Kind::ALL, of_a_kind);
+        std::process::exit(i32::from(!rows.iter().all(Row::passed)));
+    }
+    let library = build::host_runtime(&common::build_dir(), false).expect("built");
+    let device = Device::Hip(HipRuntime::open(&library).expect("opened").device(0).expect("a device"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path(), Mode::ReadWrite).expect("a store");
+    let mut providers = Providers::none();
+    providers.add(Box::new(HipCompiler::new(vec![Box::new(HostCompiler::new(false).expect("g++"))])));
+    let compiling = Sweep { device: &device, providers: &providers, store: &store };
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let (kind, index) = (Kind::ALL[at as usize % Kind::ALL.len()], at / Kind::ALL.len() as u64);
+                    if index >= of_a_kind {
+                        return;
+                    }
+                    let problem = problem(kind, index);
+                    compiling.compile(&problem).unwrap_or_else(|e| panic!("{}: {e}", problem.name));
+                }
+            });
+        }
+    });
+    let mut command = Command::new(env::current_exe().expect("this test"));
+    command.args(["the_hip_provider_gets_all_right_on_the_host_runtime", "--exact", "--nocapture"]).env_clear();
+    command.env("HIPPLAN_STORE_OF_PARENT", folder.path()).env("HIPPLAN_RUNTIME_OF_PARENT", &library);
+    let output = command.env("HIPPLAN_SWEEP", of_a_kind.to_string()).output().expect("started");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    println!("{text}");
+    assert!(output.status.success(), "{text}");
 }
 
 /// The same in a process with sanitizers, with the threads of a block in the other order, blocks on several threads, and work that is put
