@@ -32,40 +32,6 @@
     extern "C" void name(const void* kernarg) { name##_body(*static_cast<const args*>(kernarg)); }                                 \
     static void name##_body(const args& a)
 
-DEV float hp_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-DEV double hp_fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
-DEV float hp_exp2(float x) { return __builtin_exp2f(x); }
-DEV float hp_sqrt(float x) { return __builtin_sqrtf(x); }
-DEV double hp_sqrt(double x) { return __builtin_sqrt(x); }
-DEV float hp_floor(float x) { return __builtin_floorf(x); }
-DEV double hp_floor(double x) { return __builtin_floor(x); }
-DEV float hp_rint(float x) { return __builtin_rintf(x); }
-DEV double hp_rint(double x) { return __builtin_rint(x); }
-DEV float hp_abs(float x) { return __builtin_fabsf(x); }
-DEV double hp_abs(double x) { return __builtin_fabs(x); }
-DEV unsigned hp_bits(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); return u; }
-DEV float hp_float(unsigned u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
-DEV long long hp_bits(double x) { long long u; __builtin_memcpy(&u, &x, 8); return u; }
-DEV double hp_double(long long u) { double x; __builtin_memcpy(&x, &u, 8); return x; }
-
-DEV float hp_from_half(unsigned short h)
-{
-    const unsigned sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
-    if (rest >= 0x7c00u) return hp_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-    if (rest >= 0x400u) return hp_float(sign | ((rest << 13) + 0x38000000u));
-    const float subnormal = (float)rest * 0x1p-24f;
-    return hp_float(sign | hp_bits(subnormal));
-}
-
-DEV unsigned short hp_to_half(float x)
-{
-    const unsigned bits = hp_bits(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
-    if (rest > 0x7f800000u) return (unsigned short)(sign | 0x7e00u);
-    if (rest >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u);
-    if (rest < 0x38800000u) return (unsigned short)(sign | (unsigned)__builtin_rintf(hp_float(rest) * 0x1p24f));
-    return (unsigned short)(sign | ((rest + 0xfffu + (rest >> 13 & 1u)) - 0x38000000u) >> 13);
-}
-
 #elif defined(__CUDACC_RTC__)
 
 #define DEV static __device__ __forceinline__
@@ -79,6 +45,29 @@ DEV unsigned short hp_to_half(float x)
 #define UNROLL _Pragma("unroll")
 #define UNROLL_SOME _Pragma("unroll")
 #define KERNEL(name, block, args) extern "C" __global__ void __launch_bounds__(block) name(const args a)
+
+#else
+
+#define DEV static inline __attribute__((device)) __attribute__((always_inline))
+#define GLOBAL __attribute__((address_space(1)))
+#define SHARED __attribute__((shared))
+// "local": only shared memory is exchanged, so RDNA need not drop its caches of global memory.
+#define SYNC()                                                                                                                     \
+    (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local"), __builtin_amdgcn_s_barrier(),                                 \
+     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local"))
+#define TX ((int)__builtin_amdgcn_workitem_id_x())
+#define BX ((int)__builtin_amdgcn_workgroup_id_x())
+#define BY ((int)__builtin_amdgcn_workgroup_id_y())
+#define BZ ((int)__builtin_amdgcn_workgroup_id_z())
+#define UNROLL _Pragma("unroll")
+// Unrolled in full, the loads of a whole tile are hoisted and registers run out.
+#define UNROLL_SOME _Pragma("unroll 4")
+#define KERNEL(name, block, args)                                                                                                  \
+    extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(block, block))) void name(const args a)
+
+#endif
+
+#if defined(__CUDACC_RTC__)
 
 DEV float hp_fma(float x, float y, float z) { return fmaf(x, y, z); }
 DEV double hp_fma(double x, double y, double z) { return fma(x, y, z); }
@@ -100,23 +89,6 @@ DEV unsigned short hp_to_half(float x) { unsigned short h; asm("cvt.rn.f16.f32 %
 
 #else
 
-#define DEV static inline __attribute__((device)) __attribute__((always_inline))
-#define GLOBAL __attribute__((address_space(1)))
-#define SHARED __attribute__((shared))
-// "local": only shared memory is exchanged, so RDNA need not drop its caches of global memory.
-#define SYNC()                                                                                                                     \
-    (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local"), __builtin_amdgcn_s_barrier(),                                 \
-     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local"))
-#define TX ((int)__builtin_amdgcn_workitem_id_x())
-#define BX ((int)__builtin_amdgcn_workgroup_id_x())
-#define BY ((int)__builtin_amdgcn_workgroup_id_y())
-#define BZ ((int)__builtin_amdgcn_workgroup_id_z())
-#define UNROLL _Pragma("unroll")
-// Unrolled in full, the loads of a whole tile are hoisted and registers run out.
-#define UNROLL_SOME _Pragma("unroll 4")
-#define KERNEL(name, block, args)                                                                                                  \
-    extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(block, block))) void name(const args a)
-
 DEV float hp_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 DEV double hp_fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
 DEV float hp_exp2(float x) { return __builtin_exp2f(x); }
@@ -132,8 +104,33 @@ DEV unsigned hp_bits(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); return 
 DEV float hp_float(unsigned u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
 DEV long long hp_bits(double x) { long long u; __builtin_memcpy(&u, &x, 8); return u; }
 DEV double hp_double(long long u) { double x; __builtin_memcpy(&x, &u, 8); return x; }
+
+#if defined(HP_HOST)
+
+DEV float hp_from_half(unsigned short h)
+{
+    const unsigned sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
+    if (rest >= 0x7c00u) return hp_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    if (rest >= 0x400u) return hp_float(sign | ((rest << 13) + 0x38000000u));
+    const float subnormal = (float)rest * 0x1p-24f;
+    return hp_float(sign | hp_bits(subnormal));
+}
+
+DEV unsigned short hp_to_half(float x)
+{
+    const unsigned bits = hp_bits(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    if (rest > 0x7f800000u) return (unsigned short)(sign | 0x7e00u);
+    if (rest >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u);
+    if (rest < 0x38800000u) return (unsigned short)(sign | (unsigned)__builtin_rintf(hp_float(rest) * 0x1p24f));
+    return (unsigned short)(sign | ((rest + 0xfffu + (rest >> 13 & 1u)) - 0x38000000u) >> 13);
+}
+
+#else
+
 DEV float hp_from_half(unsigned short h) { _Float16 x; __builtin_memcpy(&x, &h, 2); return (float)x; }
 DEV unsigned short hp_to_half(float x) { const _Float16 y = (_Float16)x; unsigned short h; __builtin_memcpy(&h, &y, 2); return h; }
+
+#endif
 
 #endif
 
