@@ -94,7 +94,7 @@ fn layers(runtime: &Path, file: &Path) -> anyhow::Result<()> {
 fn layer(device: &HipDevice, providers: &Providers, problem: &ConvProblem, graph: &VerifiedGraph<'_>) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let store = Store::open(folder.path(), Mode::ReadWrite)?;
-    let on = Device::Hip(device.clone());
+    let on = Device::Hip(*device);
     let target = on.targets().into_iter().next().context("a device has a target")?;
     let request = Request { target: &target, policy: &Policy::Default };
     ensure_plan(&store, &graph.canonical()?, &request, providers)?;
