@@ -232,8 +232,8 @@ impl Slot {
         let is_writable = entry.writable >= self.is_written;
         let is_aligned = entry.pointer.addr() & usize::from(self.align_mask) == 0;
         let is_large = entry.len >= self.span_bytes;
-        let is_here = entry.what == What::Raw || entry.space == space;
-        let is_usable = is_writable & is_aligned & is_large & is_here & !entry.pointer.is_null();
+        // A null pointer has no bytes, and a tensor has some.
+        let is_usable = is_writable & is_aligned & is_large & entry.space.is_within(space);
         if is_usable {
             self.pointer = entry.pointer;
         }

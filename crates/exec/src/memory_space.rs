@@ -1,7 +1,6 @@
 //! Whose memory a buffer is.
 
 use std::fmt;
-use std::num::NonZeroU64;
 
 /// Whose memory a buffer is. A bound plan takes buffers of its own device only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,24 +27,35 @@ impl fmt::Display for MemorySpace {
     }
 }
 
-/// A [`MemorySpace`] as one number, which is compared for every entry of a pack.
+/// A [`MemorySpace`] as one number, which is compared for every entry of a pack: the space's own 32 bits of number, and their complement.
+/// So the bits of one key are never all among those of another, and one test tells a space from others and lets [`ANY`](Self::ANY) pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SpaceKey(NonZeroU64);
+pub(crate) struct SpaceKey(u64);
 
 impl SpaceKey {
-    const HOST: NonZeroU64 = NonZeroU64::MIN;
+    /// Memory that nobody said whose it is.
+    pub(crate) const ANY: Self = Self(0);
+    /// Number of host memory. That of a device is its ordinal and, above it, its runtime, of which there are never so many.
+    const HOST: u32 = u32::MAX;
 
     pub(crate) fn of(space: MemorySpace) -> Self {
-        Self(match space {
+        let number = match space {
             MemorySpace::Host => Self::HOST,
-            MemorySpace::Hip { ordinal, runtime } => Self::HOST | (1 << 40) | (u64::from(ordinal) << 24) | (u64::from(runtime) << 8),
-        })
+            MemorySpace::Hip { ordinal, runtime } => u32::from(runtime) << 16 | u32::from(ordinal),
+        };
+        Self(u64::from(number) << 32 | u64::from(!number))
+    }
+
+    /// It is this space, or any.
+    #[inline]
+    pub(crate) fn is_within(self, space: Self) -> bool {
+        self.0 & !space.0 == 0
     }
 
     pub(crate) fn space(self) -> MemorySpace {
-        match self.0.get() {
-            key if key == Self::HOST.get() => MemorySpace::Host,
-            key => MemorySpace::Hip { ordinal: (key >> 24) as u16, runtime: (key >> 8) as u16 },
+        match (self.0 >> 32) as u32 {
+            Self::HOST => MemorySpace::Host,
+            number => MemorySpace::Hip { ordinal: number as u16, runtime: (number >> 16) as u16 },
         }
     }
 }
@@ -56,12 +66,15 @@ mod tests {
 
     #[test]
     fn every_space_has_a_key_of_its_own() {
-        let devices = [(0, 0), (1, 0), (0, 1), (u16::MAX, 0), (0, u16::MAX), (u16::MAX, u16::MAX)];
+        let devices = [(0, 0), (1, 0), (0, 1), (3, 0), (u16::MAX, 0), (0, u16::MAX), (u16::MAX, u16::MAX - 1)];
         let devices = devices.map(|(ordinal, runtime)| MemorySpace::Hip { ordinal, runtime });
         let spaces: Vec<MemorySpace> = std::iter::once(MemorySpace::Host).chain(devices).collect();
         for (i, &space) in spaces.iter().enumerate() {
             assert_eq!(SpaceKey::of(space).space(), space);
-            assert!(spaces[..i].iter().all(|&other| SpaceKey::of(other) != SpaceKey::of(space)));
+            for (j, &other) in spaces.iter().enumerate() {
+                assert_eq!(SpaceKey::of(space).is_within(SpaceKey::of(other)), i == j, "{space} in {other}");
+            }
+            assert!(SpaceKey::ANY.is_within(SpaceKey::of(space)));
         }
     }
 }

@@ -27,11 +27,11 @@ pub(crate) struct Entry {
     pub(crate) uid: i64,
     /// Memory of a buffer.
     pub(crate) pointer: *mut u8,
-    /// Bytes of a buffer; all that can be where the caller did not say.
+    /// Bytes of a buffer, 0 at a null pointer; all that can be where the caller did not say.
     pub(crate) len: u64,
     /// Value of a scalar: an element of its type in the first bytes.
     pub(crate) element: [u8; 8],
-    /// Whose memory a buffer is. Of a raw entry nobody knows: its caller promised that it is the plan's device's.
+    /// Whose memory a buffer is. Of a raw entry it is any: its caller promised that it is the plan's device's.
     pub(crate) space: SpaceKey,
     pub(crate) what: What,
     /// Type of a scalar.
@@ -42,16 +42,7 @@ pub(crate) struct Entry {
 impl Entry {
     fn new(uid: i64, what: What) -> Self {
         let pointer = std::ptr::null_mut();
-        Self {
-            uid,
-            pointer,
-            len: 0,
-            element: [0; 8],
-            space: SpaceKey::of(MemorySpace::Host),
-            what,
-            dtype: DataType::Unset,
-            writable: false,
-        }
+        Self { uid, pointer, len: 0, element: [0; 8], space: SpaceKey::ANY, what, dtype: DataType::Unset, writable: false }
     }
 }
 
@@ -140,12 +131,15 @@ impl<'b> VariantPack<'b> {
     /// type, and that of any other tensor of the plan to device memory of the tensor's whole span, which nothing else accesses
     /// where the plan writes it.
     pub unsafe fn raw(&mut self, uid: i64, pointer: *mut c_void) -> &mut Self {
-        self.push(Entry { pointer: pointer.cast(), len: u64::MAX, writable: true, ..Entry::new(uid, What::Raw) })
+        let pointer: *mut u8 = pointer.cast();
+        let len = if pointer.is_null() { 0 } else { u64::MAX };
+        self.push(Entry { pointer, len, writable: true, ..Entry::new(uid, What::Raw) })
     }
 
     fn buffer(&mut self, uid: i64, (pointer, len, space): (*mut u8, usize, MemorySpace), writable: bool) -> &mut Self {
         let space = SpaceKey::of(space);
-        self.push(Entry { pointer, len: len as u64, space, writable, ..Entry::new(uid, What::Device) })
+        let len = if pointer.is_null() { 0 } else { len as u64 };
+        self.push(Entry { pointer, len, space, writable, ..Entry::new(uid, What::Device) })
     }
 
     fn value(&mut self, uid: i64, what: What, value: TensorValue) -> &mut Self {

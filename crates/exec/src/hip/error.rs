@@ -42,6 +42,8 @@ pub struct LoadAttempt {
 impl fmt::Display for LoadAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
+            // The system's message starts with the path.
+            LoadFailure::Open(reason) if reason.starts_with(&self.path) => f.write_str(reason),
             LoadFailure::Open(reason) => write!(f, "{}: {reason}", self.path),
             LoadFailure::Symbols(missing) => {
                 write!(f, "{}: it is no HIP runtime of version 5.2 or later, it lacks {}", self.path, missing.join(", "))

@@ -5,8 +5,8 @@ use half::{bf16, f16};
 use hipplan_serialize::{DataType, TensorValue};
 
 impl ScalarType {
-    /// The bytes that a kernel takes for a host scalar of a tensor of type `dtype`; none for a type that no kernel takes by value, or a
-    /// value that is not of that type.
+    /// The bytes that a kernel takes for a host scalar of a tensor of type `dtype`; none for a type that no kernel takes by value. A baked
+    /// value of another type becomes an element of the tensor's type first, as where it is executed.
     pub fn bytes_of(self, value: TensorValue, dtype: DataType) -> Option<Vec<u8>> {
         let conversion = Conversion::new(dtype, self)?;
         let element = value.to_element(dtype)?;
@@ -115,7 +115,8 @@ mod tests {
         assert_eq!(Conversion::new(DataType::Fp8E4M3, ScalarType::F32), None);
         assert_eq!(ScalarType::F32.bytes_of(TensorValue::Float64(0.5), DataType::Double), Some(0.5_f32.to_le_bytes().to_vec()));
         assert_eq!(ScalarType::F64.bytes_of(TensorValue::Int32(-2), DataType::Int32), Some((-2.0_f64).to_le_bytes().to_vec()));
-        assert_eq!(ScalarType::F64.bytes_of(TensorValue::Int32(-2), DataType::Float), None);
+        assert_eq!(ScalarType::F64.bytes_of(TensorValue::Int32(-2), DataType::Float), Some((-2.0_f64).to_le_bytes().to_vec()));
+        assert_eq!(ScalarType::F64.bytes_of(TensorValue::Float8(0x7e), DataType::Fp8E4M3), None);
     }
 
     #[test]

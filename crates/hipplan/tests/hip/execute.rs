@@ -169,6 +169,19 @@ fn memory_and_streams_of_another_device_are_refused() {
     let raw = Stream::RawHip(unsafe { RawHipStream::new(stream.as_ptr()) });
     plan.execute(&pack, &mut own.workspace, raw).expect("as a C caller has it");
     stream.synchronize().expect("done");
+    let mut null = VariantPack::new();
+    // SAFETY: a null pointer is refused.
+    unsafe { null.raw(X, std::ptr::null_mut()) };
+    let error = plan.execute(&null, &mut own.workspace, Stream::Default).expect_err("a null pointer");
+    assert!(matches!(error, ExecError::InvalidValue { uid: X, reason: InvalidValue::Null, .. }), "{error}");
+    // A raw pointer is believed to be the device's.
+    let mut pack = VariantPack::new();
+    // SAFETY: the memory is the device's, and as large as the tensors.
+    unsafe { pack.raw(X, own.x.as_ptr().cast()).raw(Y, own.y.as_ptr().cast()) };
+    plan.execute(pack.scalar(SCALAR, 2.0_f32), &mut own.workspace, Stream::Default).expect("executed");
+    let mut y = [0.0_f32; N];
+    own.y.copy_to_host(0, &mut y).expect("copied");
+    assert_eq!(y, [4.0, 8.0, 12.0, 16.0]);
 
     // And the other way round: a plan on the CPU takes none of it.
     let (_folder, cpu) = cpu_runtime();
