@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Everything that must hold: formatting, lints, documentation, licences, generated code, tests.
 #
-# Needs cargo and a C compiler. With HIPPLAN_CI=1 the tools of some tests (flatc, strace, python3) must be there too;
-# without it, what they check is skipped, and said to be.
+# Needs cargo and a C compiler. With HIPPLAN_CI=1 the tools of some tests (flatc, strace, python3, g++, valgrind, clang 19, HIP) must be
+# there too; without it, what they check is skipped, and said to be. `.ci/run` installs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,6 +38,16 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 step "tests"
 cargo test --workspace --locked
+
+step "linked with HIP"
+if [ -e "${HIP_PATH:-/usr}/include/hip/hip_runtime_api.h" ]; then
+    HIP_PATH="${HIP_PATH:-/usr}" cargo test --locked --quiet -p hipplan --features hip-link --test hip_link
+elif [ "${HIPPLAN_CI:-}" = 1 ]; then
+    echo "error: HIP's headers are needed and not installed" >&2
+    exit 1
+else
+    echo "skipped: HIP's headers are not installed"
+fi
 
 step "tests of the emulation harness"
 with python3 scripts/emulate/test_harness.py
