@@ -11,7 +11,17 @@ fn a_library_that_is_missing_or_is_no_hip_runtime_is_named_with_the_reason() {
     assert_eq!(tried.len(), 1);
     assert!(matches!(tried[0].reason, LoadFailure::Open(_)));
     let text = error.to_string();
-    assert!(text.contains("/nowhere/libamdhip64.so") && text.contains("HIPPLAN_HIP_LIBRARY"), "{text}");
+    assert!(text.contains("/nowhere/libamdhip64.so: cannot open") && text.contains("HIPPLAN_HIP_LIBRARY"), "{text}");
+
+    // What stands there may be no library: a folder, or some text.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("libtext.so");
+    std::fs::write(&file, "text").expect("written");
+    for path in [folder.path(), &file] {
+        let error = HipRuntime::open(path).expect_err("no library").to_string();
+        assert!(error.contains(&format!("{}: ", path.display())) && !error.contains("dlopen failed"), "{error}");
+        assert!(["directory", "too short"].iter().any(|reason| error.contains(reason)), "{error}");
+    }
 
     let fake = Fake::new(&["NO_MALLOC", "NO_FREE"]);
     let error = fake.open().expect_err("it lacks functions");
