@@ -239,6 +239,22 @@ fn hostile(rng: &mut Rng) -> Option<GraphBuf> {
 }
 
 #[test]
+fn a_tensor_whose_bytes_cannot_be_counted_is_declined() {
+    let mut lowering = Lowering::new();
+    // Rows, bits of their stride, and how many graphs are compiled by then. The bits of the last cannot be counted in 64.
+    for (rows, bits, compiled) in [(16, 36, 1), (16, 37, 1), (1 << 22, 39, 1)] {
+        let mut builder = GraphBuilder::new();
+        let mut attributes = TensorAttributes::packed(DataType::Double, &[rows, 32]);
+        attributes.set_strides(&[1 << bits, 1]);
+        let x = builder.tensor(attributes);
+        let y = builder.tensor(TensorAttributes::packed(DataType::Double, &[rows, 32]));
+        builder.node("relu", DataType::Double, ops::Pointwise::unary(PointwiseMode::ReluFwd, x, y));
+        lowering.lower(&builder.build_with(&LIMITS).unwrap());
+        assert_eq!(lowering.count.compiled, compiled, "{rows} rows of 2^{bits}");
+    }
+}
+
+#[test]
 fn numbers_at_the_edges_never_overflow() {
     let mut lowering = Lowering::new();
     let mut rng = Rng::new(4);
