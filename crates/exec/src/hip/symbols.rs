@@ -128,12 +128,19 @@ hip_symbols! {
     }
 }
 
+/// What the dynamic linker says, which is the cause of what `libloading` says; without the path at its start, which messages show anyway.
+fn reason(error: &libloading::Error, path: &Path) -> String {
+    let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    let start = format!("{}: ", path.display());
+    text.strip_prefix(&start).map(str::to_owned).unwrap_or(text)
+}
+
 impl Symbols {
     /// Opens a library for good and resolves its symbols. One that lacks some is closed again.
     pub(super) fn open(path: &Path) -> Result<Self, LoadFailure> {
         // SAFETY: whoever names the path, or installs a library under HIP's name, has it run code here; a HIP runtime's constructors
         // have no requirements.
-        let library = unsafe { libloading::Library::new(path) }.map_err(|e| LoadFailure::Open(e.to_string()))?;
+        let library = unsafe { libloading::Library::new(path) }.map_err(|e| LoadFailure::Open(reason(&e, path)))?;
         let symbols = Self::resolve(&library)?;
         // A HIP runtime has threads, and handlers that run at exit: it is never closed.
         std::mem::forget(library);

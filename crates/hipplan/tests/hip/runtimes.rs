@@ -14,6 +14,16 @@ fn a_library_that_is_missing_or_is_no_hip_runtime_is_named_with_the_reason() {
     assert_eq!(text.matches("/nowhere/libamdhip64.so").count(), 1, "{text}");
     assert!(text.contains("HIPPLAN_HIP_LIBRARY"), "{text}");
 
+    // What stands there may be no library: a folder, or some text.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("libtext.so");
+    std::fs::write(&file, "text").expect("written");
+    for path in [folder.path(), &file] {
+        let error = HipRuntime::open(path).expect_err("no library").to_string();
+        assert!(error.contains(&format!("{}: ", path.display())) && !error.contains("dlopen failed"), "{error}");
+        assert!(["directory", "too short"].iter().any(|reason| error.contains(reason)), "{error}");
+    }
+
     let fake = Fake::new(&["NO_MALLOC", "NO_FREE"]);
     let error = fake.open().expect_err("it lacks functions");
     let HipError::Library { tried } = &error else { panic!("{error}") };

@@ -32,6 +32,8 @@ const MOST_PARTS: i64 = 1024;
 const EXTENT_LIMIT: i64 = 1 << 31;
 const STRIDE_LIMIT: i64 = 1 << 40;
 const ATTRIBUTE_LIMIT: i64 = 1 << 20;
+/// Elements from a tensor's first to its last: more than any memory holds, and few enough that bytes of whole graphs are counted in 64 bits.
+const SPAN_LIMIT: u64 = 1 << 40;
 
 /// Lowers a canonical graph, whose uids are ordinals.
 ///
@@ -59,6 +61,13 @@ fn check_tensors(graph: &VerifiedGraph<'_>) -> Result<(), Refusal> {
         }
         if Element::of(tensor.dtype).is_none() && !tensor.is_by_value() {
             return Err(declined(format!("kernels do not have type {} ({})", tensor.dtype, label())));
+        }
+        if tensor.span() > SPAN_LIMIT {
+            let span = tensor.span();
+            return Err(declined(format!(
+                "tensors of up to {SPAN_LIMIT} elements, gaps included, are implemented, not of {span} ({})",
+                label()
+            )));
         }
         for (what, numbers, limit) in [("extents", tensor.dims, EXTENT_LIMIT), ("strides", tensor.strides, STRIDE_LIMIT)] {
             if let Some(n) = numbers.iter().find(|n| !(0..limit).contains(*n)) {

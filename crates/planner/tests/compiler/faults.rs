@@ -44,7 +44,7 @@ fn a_compiler_that_is_missing_or_will_not_do() {
     let file = folder.path().join("file");
     std::fs::write(&file, "text").expect("written");
     assert!(Clang::at(&file).is_err_and(|e| e.to_string().contains("did not start")));
-    assert!(Clang::at(folder.path()).is_err_and(|e| e.to_string().contains("there is no such program")));
+    assert!(Clang::at(folder.path()).is_err_and(|e| e.to_string().contains("it is a folder, not a program")));
 }
 
 /// What `Clang::find` says in a process with another environment.
@@ -101,12 +101,25 @@ fn a_compiler_that_hangs() {
     assert!(matches!(error, KernelCompileError::TimedOut { .. }), "{error}");
     assert!(error.to_string().contains("clang 19.1.7 compiling good_0123456789abcdef for gfx90a was stopped after 3 s"), "{error}");
     let pids = std::fs::read_to_string(pids).expect("it had begun");
-    for pid in pids.split_whitespace() {
-        // A killed process may be waited for by nobody: it is then a zombie, but runs no more. On a busy machine it takes a while to die.
-        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let dead = |state: &str| state.is_empty() || state.contains(") Z ") || state.contains(") X ");
-        let tries = (0..6000).take_while(|_| !dead(&state())).inspect(|_| std::thread::sleep(Duration::from_millis(10))).count();
-        assert!(tries < 6000, "{}", state());
+    pids.split_whitespace().for_each(ends);
+}
+
+/// A killed process may be waited for by nobody: it is then a zombie, but runs no more. On a busy machine it takes a while to die.
+fn ends(pid: &str) {
+    let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let dead = |state: &str| state.is_empty() || state.contains(") Z ") || state.contains(") X ");
+    let tries = (0..6000).take_while(|_| !dead(&state())).inspect(|_| std::thread::sleep(Duration::from_millis(10))).count();
+    assert!(tries < 6000, "{}", state());
+}
+
+#[test]
+fn what_a_compiler_leaves_running_ends_with_it() {
+    let folder = scratch();
+    for (ending, expected) in [("exit 1", "ended with 1"), ("exit 0", "left nothing"), ("kill -SEGV $$", "crashed (SIGSEGV)")] {
+        let pid = folder.path().join("pid");
+        let error = compiled(&format!("sleep 1000 & echo $! >{}; {ending}", pid.display())).to_string();
+        assert!(error.contains(expected), "{error}");
+        ends(std::fs::read_to_string(pid).expect("it had begun").trim());
     }
 }
 
@@ -125,11 +138,17 @@ fn a_compiler_that_crashes() {
 #[test]
 fn a_compiler_that_makes_something_else() {
     for (what, message) in [
-        ("exit 0", "made what is not a code object: not an ELF file: begins with []"),
+        ("exit 0", "succeeded, but left nothing where its code should be"),
+        (": >$OUT", "made what is not a code object: not an ELF file: begins with []"),
+        // Opening it would wait for somebody to write.
+        ("mkfifo $OUT", "left something that is no file where"),
+        ("ln -s /dev/zero $OUT", "left a link where"),
+        ("rm stderr; mkfifo stderr; exit 3", "ended with 3: it said nothing"),
+        ("rm -r \"$PWD\"; exit 0", "left nothing where"),
         ("echo garbage >$OUT", "made what is not a code object: not an ELF file"),
         ("printf __CLANG_OFFLOAD_BUNDLE__ >$OUT", "an offload bundle, not a code object"),
         ("printf 'no \\033[31mcolour' >&2; exit 3", "ended with 3: no \u{fffd}[31mcolour"),
-        ("mkdir $OUT", "what the compiler wrote could not be read"),
+        ("mkdir $OUT", "left something that is no file where"),
     ] {
         let error = compiled(what).to_string();
         assert!(error.contains(message), "{what}: {error}");

@@ -6,6 +6,7 @@ use super::error::Job;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -49,28 +50,36 @@ impl Folder {
         self.0.path()
     }
 
-    /// What the child wrote to its output file; nothing if there is none.
-    pub(super) fn output(&self) -> Result<Vec<u8>, KernelCompileError> {
-        self.read(OUTPUT)
+    /// What the child, which succeeded, wrote to its output file.
+    pub(super) fn output(&self, job: impl Fn() -> Box<Job>) -> Result<Vec<u8>, KernelCompileError> {
+        self.read(OUTPUT, OUTPUT_LIMIT)?.map_err(|found| KernelCompileError::NoOutput { job: job(), found })
     }
 
     /// What the child wrote to its standard output and its standard error.
     pub(super) fn said(&self) -> Result<String, KernelCompileError> {
-        let mut all = self.read(SAID)?;
-        all.extend(self.read(ERRORS)?);
+        let mut all = self.read(SAID, OUTPUT_LIMIT)?.unwrap_or_default();
+        all.extend(self.read(ERRORS, OUTPUT_LIMIT)?.unwrap_or_default());
         Ok(String::from_utf8_lossy(&all).into_owned())
     }
 
-    fn read(&self, name: &str) -> Result<Vec<u8>, KernelCompileError> {
+    /// The first bytes of a file, or what there is in its place. The child may have put anything there: a pipe that nobody writes to would
+    /// be waited for without end, a link may lead anywhere.
+    fn read(&self, name: &str, limit: u64) -> Result<Result<Vec<u8>, &'static str>, KernelCompileError> {
         let files = |source| KernelCompileError::Files { what: "what the compiler wrote could not be read", source };
-        let file = match File::open(self.path().join(name)) {
+        let mut options = File::options();
+        options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+        let file = match options.open(self.path().join(name)) {
             Ok(file) => file,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Err("nothing")),
+            Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Ok(Err("a link")),
             Err(e) => return Err(files(e)),
         };
+        if !file.metadata().map_err(files)?.is_file() {
+            return Ok(Err("something that is no file"));
+        }
         let mut bytes = Vec::new();
-        file.take(OUTPUT_LIMIT).read_to_end(&mut bytes).map_err(files)?;
-        Ok(bytes)
+        file.take(limit).read_to_end(&mut bytes).map_err(files)?;
+        Ok(Ok(bytes))
     }
 
     /// Runs a program to its end. `input` is its standard input.
@@ -102,21 +111,22 @@ impl Folder {
         let started = Instant::now();
         let mut pause = Duration::from_micros(200);
         let ended = loop {
-            match child.try_wait() {
-                Ok(Some(status)) => break Ok(status),
-                Ok(None) if started.elapsed() >= limit => break Err(KernelCompileError::TimedOut { job: job(), limit }),
-                Ok(None) if self.wrote_too_much() => break Err(KernelCompileError::TooMuchOutput { job: job(), limit: OUTPUT_LIMIT }),
-                Ok(None) => {}
+            match has_ended(child.id()) {
+                Ok(true) => break Ok(()),
+                Ok(false) if started.elapsed() >= limit => break Err(KernelCompileError::TimedOut { job: job(), limit }),
+                Ok(false) if self.wrote_too_much() => break Err(KernelCompileError::TooMuchOutput { job: job(), limit: OUTPUT_LIMIT }),
+                Ok(false) => {}
                 Err(source) => break Err(KernelCompileError::Start { program: program.to_owned(), source }),
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(4));
         };
-        let status = ended.inspect_err(|_| {
-            kill_group(child.id());
-            // It is dead: this does not block.
-            let _ = child.wait();
-        })?;
+        // However it ended: what it started and did not wait for would stay, and write into a folder that is about to go.
+        kill_group(child.id());
+        // It is dead: this does not block.
+        let status = child.wait();
+        ended?;
+        let status = status.map_err(|source| KernelCompileError::Start { program: program.to_owned(), source })?;
         Ok(Ended { status, message: self.message()? })
     }
 
@@ -125,9 +135,7 @@ impl Folder {
     }
 
     fn message(&self) -> Result<String, KernelCompileError> {
-        let files = |source| KernelCompileError::Files { what: "what the compiler said could not be read", source };
-        let mut bytes = Vec::new();
-        File::open(self.path().join(ERRORS)).map_err(files)?.take(MESSAGE_BYTES).read_to_end(&mut bytes).map_err(files)?;
+        let bytes = self.read(ERRORS, MESSAGE_BYTES)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<_> = text.lines().filter(|l| !l.trim().is_empty()).take(MESSAGE_LINES).map(printable).collect();
         Ok(if lines.is_empty() { "it said nothing".to_owned() } else { lines.join("\n") })
@@ -149,6 +157,20 @@ fn spawn(command: &mut Command) -> std::io::Result<std::process::Child> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Whether a child has ended. It is not waited for yet: until then its number stays its own.
+fn has_ended(child: u32) -> std::io::Result<bool> {
+    // SAFETY: the structure is of plain numbers, for which zeros are values.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a structure of the right type.
+    let code = unsafe { libc::waitid(libc::P_PID, child, &raw mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) };
+    if code != 0 {
+        let error = std::io::Error::last_os_error();
+        return if error.kind() == ErrorKind::Interrupted { Ok(false) } else { Err(error) };
+    }
+    // SAFETY: the call has filled the structure, with zeros if the child runs.
+    Ok(unsafe { info.si_pid() } != 0)
 }
 
 /// Ends a child that was not waited for yet, and all that it started.

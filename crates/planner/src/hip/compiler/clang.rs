@@ -22,6 +22,9 @@ const OLDEST_GENERIC: u32 = 20;
 /// Newest first, then names that say nothing, then where ROCm is.
 const CANDIDATES: [&str; 8] = ["clang-23", "clang-22", "clang-21", "clang-20", "clang-19", "clang", "amdclang", "/opt/rocm/llvm/bin/clang"];
 
+/// Characters of the first line of `--version` that are looked at; what says more is no clang.
+const LONGEST_BANNER: usize = 256;
+
 const WANTED: &str = "clang 19 or later with lld";
 const ADVICE: &str = "install clang-19 and lld-19, or name another clang in HIPPLAN_CLANG";
 
@@ -98,7 +101,11 @@ impl Clang {
     /// There is none, it is too old, its version cannot be told, it does not compile for AMD GPUs, or it has no linker.
     pub fn at(program: &Path) -> Result<Self, KernelCompileError> {
         let unusable = |reason: String| KernelCompileError::Unusable { path: program.to_owned(), reason };
-        let found = on_path(program).ok_or_else(|| unusable(format!("there is no such program; {ADVICE}")))?;
+        let missing = || match program {
+            folder if folder.is_dir() => format!("it is a folder, not a program; {ADVICE}"),
+            _ => format!("there is no such program; {ADVICE}"),
+        };
+        let found = on_path(program).ok_or_else(|| unusable(missing()))?;
         Self::probe(&found).map_err(unusable)
     }
 
@@ -135,7 +142,7 @@ impl Clang {
             })
         };
         let banner = ask(program, &["--version"])?;
-        let banner = banner.lines().next().unwrap_or_default().trim().to_owned();
+        let banner: String = banner.lines().next().unwrap_or_default().trim().chars().take(LONGEST_BANNER).collect();
         let version = version_of(&banner)?;
         if version.major < OLDEST_CLANG {
             return Err(format!(
@@ -246,7 +253,7 @@ impl KernelCompiler for Clang {
         let chosen = [format!("--offload-arch={amd}"), format!("-mcode-object-version={}", code_object_version(amd))];
         let args = FLAGS.into_iter().chain(chosen.iter().map(String::as_str)).chain(["-", "-o", Folder::OUTPUT]);
         folder.run(&self.program, args, source.text.as_bytes(), self.limit, job)?.success(job)?;
-        let object = folder.output()?;
+        let object = folder.output(job)?;
         accept(&object, source, amd, job)?;
         Ok(object)
     }

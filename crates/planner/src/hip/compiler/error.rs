@@ -81,6 +81,14 @@ pub enum KernelCompileError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The compiler says that it succeeded, and wrote no file.
+    #[error("{job} succeeded, but left {found} where its code should be: it is no compiler that works")]
+    NoOutput {
+        /// What was compiled.
+        job: Box<Job>,
+        /// What is there instead.
+        found: &'static str,
+    },
     /// The compiler refuses the text.
     #[error("{job} ended with {code}: {message}")]
     Refused {
