@@ -51,10 +51,13 @@
 #define DEV static inline __attribute__((device)) __attribute__((always_inline))
 #define GLOBAL __attribute__((address_space(1)))
 #define SHARED __attribute__((shared))
+#if __clang_major__ >= 19
 // "local": only shared memory is exchanged, so RDNA need not drop its caches of global memory.
-#define SYNC()                                                                                                                     \
-    (__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local"), __builtin_amdgcn_s_barrier(),                                 \
-     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local"))
+#define FENCE(order) __builtin_amdgcn_fence(order, "workgroup", "local")
+#else
+#define FENCE(order) __builtin_amdgcn_fence(order, "workgroup")
+#endif
+#define SYNC() (FENCE(__ATOMIC_RELEASE), __builtin_amdgcn_s_barrier(), FENCE(__ATOMIC_ACQUIRE))
 #define TX ((int)__builtin_amdgcn_workitem_id_x())
 #define BX ((int)__builtin_amdgcn_workgroup_id_x())
 #define BY ((int)__builtin_amdgcn_workgroup_id_y())

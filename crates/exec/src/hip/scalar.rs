@@ -5,6 +5,11 @@ use half::{bf16, f16};
 use hipplan_serialize::{DataType, TensorValue};
 
 impl ScalarType {
+    /// Whether kernels take host scalars of a tensor of this type.
+    pub fn takes(dtype: DataType) -> bool {
+        Conversion::new(dtype, Self::F64).is_some()
+    }
+
     /// The bytes that a kernel takes for a host scalar of a tensor of type `dtype`; none for a type that no kernel takes by value. A baked
     /// value of another type becomes an element of the tensor's type first, as where it is executed.
     pub fn bytes_of(self, value: TensorValue, dtype: DataType) -> Option<Vec<u8>> {

@@ -2,7 +2,7 @@
 
 use super::epilogue::Epilogue;
 use super::nest::{Loop, Nest, Role};
-use super::text::{Body, Kernel, Writer};
+use super::text::{Body, DEPTH_OVERSHOOT, Kernel, Writer};
 use super::variant::{self, Tile, Variant};
 use super::work::{Element, Number, OUT, Operand, Sum, Work, X, Y};
 use hipplan_serialize::{ReductionMode, Target};
@@ -40,11 +40,7 @@ pub(super) fn launches(work: &Work, target: &Target, scratch: &mut Scratch<'_>) 
 fn check(work: &Work) -> Result<(), TooLarge> {
     let nest = &work.nest;
     let depth = nest.extent(Role::K);
-    let reach = nest.windows.iter().enumerate().map(|(w, window)| {
-        let moved =
-            nest.loops.iter().filter_map(|l| l.window.filter(|&(at, _)| at == w).map(|(_, step)| l.extent.saturating_mul(step.abs())));
-        moved.fold(window.start.saturating_abs().saturating_add(window.size), i64::saturating_add)
-    });
+    let reach = (0..nest.windows.len()).map(|w| nest.window_reach(w, DEPTH_OVERSHOOT));
     let counts = [("the number of results", variant::results(nest)), ("the depth of a sum", depth)];
     for (what, found) in counts.into_iter().chain(reach.map(|r| ("a coordinate of a window", r))) {
         // Some room, so that positions can be rounded up to whole tiles.
@@ -179,13 +175,14 @@ fn blocks(pieces: i64, per_block: i64) -> u32 {
     (pieces / per_block + i64::from(pieces % per_block != 0)).max(1) as u32
 }
 
-/// The type that sums of products are computed in: 8-bit integers exactly, else the widest of what is read and asked for.
-pub(super) fn number_of_product(x: Element, y: Element, is_wide: bool) -> Number {
-    if x.is_byte() && y.is_byte() {
-        Number::I32
-    } else if is_wide || x.is_wide() || y.is_wide() || x.is_byte() || y.is_byte() {
-        Number::F64
-    } else {
-        Number::F32
+/// The type that sums of products are computed in: the widest of what is read and asked for. Sums of 8-bit products are exact, and run in
+/// 32-bit integers where that is enough for `depth` of them, or where the result wraps as they do: in int32.
+pub(super) fn number_of_product(x: Element, y: Element, result: Element, depth: i64, is_wide: bool) -> Number {
+    let fits = depth <= i64::from(i32::MAX) / (255 * 255);
+    match (x.is_byte() && y.is_byte(), x.is_byte() || y.is_byte()) {
+        (true, _) if fits || result == Element::I32 => Number::I32,
+        (_, true) => Number::F64,
+        _ if is_wide || x.is_wide() || y.is_wide() => Number::F64,
+        _ => Number::F32,
     }
 }

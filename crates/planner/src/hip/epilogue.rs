@@ -51,6 +51,7 @@ pub(super) struct Epilogue {
     addressed: Vec<Addressed>,
     scalars: Vec<(u32, ScalarType)>,
     statements: Vec<Statement>,
+    needs_functions: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +62,6 @@ struct Statement {
     expression: String,
     /// The type of the virtual tensor that holds the result; none behind the last statement.
     rounded: Option<Element>,
-    calls: bool,
 }
 
 impl Epilogue {
@@ -78,9 +78,9 @@ impl Epilogue {
         })
     }
 
-    /// Whether it calls functions of `pointwise.h`.
-    pub(super) fn calls_functions(&self) -> bool {
-        self.statements.iter().any(|s| s.calls)
+    /// Whether it needs `math.h` and `pointwise.h`.
+    pub(super) fn needs_functions(&self) -> bool {
+        self.needs_functions
     }
 
     /// Text of an operand in a computing type.
@@ -101,8 +101,15 @@ impl Epilogue {
                 });
                 format!("({element})a.s{at}")
             }
-            Value::Constant(value) => pointwise::literal(*value, element),
-            Value::Index(dim) => format!("({element})o[{}]", self.address(Addressed::Index(*dim)) + 1),
+            Value::Constant(value) => {
+                // Infinities and NaN are functions.
+                self.needs_functions |= !value.is_finite();
+                pointwise::literal(*value, element)
+            }
+            Value::Index(dim) => {
+                self.needs_functions = true;
+                format!("hp_gen_index<{element}>((int)o[{}])", self.address(Addressed::Index(*dim)) + 1)
+            }
         }
     }
 
@@ -112,13 +119,14 @@ impl Epilogue {
     pub(super) fn push(&mut self, op: &ops::Pointwise, values: &[Value], number: Number, rounded: Option<Element>) -> bool {
         let operands: Vec<String> = values.iter().map(|v| self.operand(v, number)).collect();
         let Some(expression) = pointwise::expression(op, &operands, number.text()) else { return false };
-        self.statements.push(Statement { number, expression, rounded, calls: true });
+        self.needs_functions = true;
+        self.statements.push(Statement { number, expression, rounded });
         true
     }
 
     /// Adds an expression over operands that were given their text by [`operand`](Self::operand).
     pub(super) fn push_text(&mut self, expression: String, number: Number, rounded: Option<Element>) {
-        self.statements.push(Statement { number, expression, rounded, calls: false });
+        self.statements.push(Statement { number, expression, rounded });
     }
 
     /// Fields of the argument struct.
@@ -146,12 +154,14 @@ impl Epilogue {
             let text = statement.number.text();
             let carried = if of == statement.number { format!("({value})") } else { format!("({text})({value})") };
             let expression = statement.expression.replace('@', &carried);
+            // What float does not hold is carried on in double.
+            let kept = if statement.rounded.is_some_and(Element::is_wide) { Number::F64 } else { statement.number };
             let rounded = match statement.rounded {
-                Some(element) => format!("hp_round_{}<{text}>({expression})", element.suffix()),
+                Some(element) => format!("hp_round_{}<{}>({expression})", element.suffix(), kept.text()),
                 None => expression,
             };
-            let _ = writeln!(body, "    const {text} t{n} = {rounded};");
-            (value, of) = (format!("t{n}"), statement.number);
+            let _ = writeln!(body, "    const {} t{n} = {rounded};", kept.text());
+            (value, of) = (format!("t{n}"), kept);
         }
         let _ = writeln!(body, "    hp_store_{}<{}>(a.out, o[0], {value});", out.suffix(), of.text());
         format!("DEV void hp_finish(const Args& a, ACC v, const IDX* o)\n{{\n    (void)v;\n{body}}}\n")

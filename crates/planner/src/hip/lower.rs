@@ -8,7 +8,7 @@ use crate::Refusal;
 use crate::fuse::{self, Group};
 use crate::hip::compiler::KernelSource;
 use crate::workspace::{self, Interval};
-use hipplan_exec::hip::{ArgumentPatch, HipProgram, HipTensor, KernelEntry, Launch, TensorPlace};
+use hipplan_exec::hip::{ArgumentPatch, HipProgram, HipTensor, KernelEntry, Launch, ScalarType, TensorPlace};
 use hipplan_serialize::{
     ConvMode, DataType, NodeIx, Op, PointwiseMode, Target, TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, ops,
 };
@@ -154,12 +154,13 @@ impl<'g, 'v> Lowering<'g, 'v> {
                 });
                 self.sources.push(kernel.source);
             }
+            let position = |n: usize| u32::try_from(n).map_err(|_| declined("the graph takes more launches than a plan can hold"));
             self.program.launches.push(Launch {
                 kernel: number,
                 grid,
-                kernarg_at: self.program.kernargs.len() as u32,
-                patches_at: self.program.patches.len() as u32,
-                patches: kernel.patches.len() as u32,
+                kernarg_at: position(self.program.kernargs.len())?,
+                patches_at: position(self.program.patches.len())?,
+                patches: position(kernel.patches.len())?,
             });
             self.program.kernargs.extend(kernel.kernarg);
             let patches = kernel.patches.iter().map(|p| ArgumentPatch { offset: p.offset, tensor: p.tensor, source: p.source });
@@ -251,6 +252,11 @@ impl<'g, 'v> Lowering<'g, 'v> {
                 })?;
                 Ok((Value::Constant(value), is_wide))
             }
+            None if !ScalarType::takes(tensor.dtype) => Err(declined(format!(
+                "kernels do not take runtime scalars of type {} ({} in canonical order)",
+                tensor.dtype,
+                self.graph.tensor_label(ix)
+            ))),
             None => Ok((Value::Scalar { tensor: self.tensor(ix), is_wide }, is_wide)),
         }
     }
@@ -278,6 +284,12 @@ impl<'g, 'v> Lowering<'g, 'v> {
         }
         let out_view = graph.tensor(out_ix);
         let rank = out_view.dims.len();
+        if !shape::is_injective(out_view) {
+            return Err(declined(format!(
+                "{} in canonical order is written, and elements of it may share memory",
+                graph.tensor_label(out_ix)
+            )));
+        }
         let element = Element::of(out_view.dtype).ok_or_else(|| declined(format!("kernels do not have type {}", out_view.dtype)))?;
         let out = Operand { tensor: self.tensor(out_ix), element };
         let mut strides = vec![out_view.strides.to_vec()];
@@ -311,7 +323,7 @@ impl<'g, 'v> Lowering<'g, 'v> {
             Op::ConvolutionFwd(op) => {
                 let conv = attributes(op.conv_mode, [op.pre_padding, op.stride, op.dilation], op.post_padding)?;
                 let (x, w) = (self.view(op.x)?, self.view(op.w)?);
-                let (sum, number) = self.products(op.x, op.w, compute, out_view)?;
+                let (sum, number) = self.products(op.x, op.w, count(&w.dims[1..]), compute, out_view)?;
                 Ok((vec![shape::forward(x, w, out_view, conv)], sum, number))
             }
             Op::ConvolutionBwd(op) => {
@@ -323,18 +335,18 @@ impl<'g, 'v> Lowering<'g, 'v> {
                         "the data gradient falls into {parts} residue classes of its strides, at most {MOST_PARTS} are implemented"
                     )));
                 }
-                let (sum, number) = self.products(op.dy, op.w, compute, out_view)?;
+                let (sum, number) = self.products(op.dy, op.w, count(w.dims), compute, out_view)?;
                 Ok((shape::data_gradient(dy, w, out_view, conv), sum, number))
             }
             Op::ConvolutionWrw(op) => {
                 let conv = attributes(op.conv_mode, [op.pre_padding, op.stride, op.dilation], op.post_padding)?;
                 let (x, dy) = (self.view(op.x)?, self.view(op.dy)?);
-                let (sum, number) = self.products(op.x, op.dy, compute, out_view)?;
+                let (sum, number) = self.products(op.x, op.dy, count(dy.dims), compute, out_view)?;
                 Ok((vec![shape::weight_gradient(x, dy, out_view, conv)], sum, number))
             }
             Op::Matmul(op) => {
                 let (a, b) = (self.view(op.a)?, self.view(op.b)?);
-                let (sum, number) = self.products(op.a, op.b, compute, out_view)?;
+                let (sum, number) = self.products(op.a, op.b, count(&a.dims[a.dims.len() - 1..]), compute, out_view)?;
                 Ok((vec![shape::product(a, b, out_view)], sum, number))
             }
             Op::Reduction(op) => {
@@ -364,12 +376,13 @@ impl<'g, 'v> Lowering<'g, 'v> {
         }
     }
 
-    fn products(&mut self, x: Uid, y: Uid, compute: DataType, out: &TensorView<'_>) -> Result<(Sum, Number), Refusal> {
+    fn products(&mut self, x: Uid, y: Uid, depth: i64, compute: DataType, out: &TensorView<'_>) -> Result<(Sum, Number), Refusal> {
         let (x, y) = (self.operand(x)?, self.operand(y)?);
         if [x, y].iter().any(|o| matches!(o.element, Element::I32 | Element::Bool)) {
             return Err(declined("products of int32 or boolean operands are not implemented"));
         }
-        let number = emit::number_of_product(x.element, y.element, is_wide(compute) || out.dtype == DataType::Double);
+        let result = Element::of(out.dtype).ok_or_else(|| declined(format!("kernels do not have type {}", out.dtype)))?;
+        let number = emit::number_of_product(x.element, y.element, result, depth, is_wide(compute) || result == Element::F64);
         Ok((Sum::Products { x, y }, number))
     }
 
@@ -450,6 +463,11 @@ impl<'g, 'v> Lowering<'g, 'v> {
         epilogue.push_text(expression, number, Element::of(out).filter(|_| !is_last));
         Ok(())
     }
+}
+
+/// Elements of some dimensions; saturating.
+fn count(dims: &[i64]) -> i64 {
+    dims.iter().fold(1, |n, &d| n.saturating_mul(d))
 }
 
 /// Whether `float` cannot hold every value of a type.

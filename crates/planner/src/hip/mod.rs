@@ -115,6 +115,20 @@ pub fn kernels(graph: &VerifiedGraph<'_>, target: &Target) -> Result<(HipProgram
     lower::lower(graph, target).map(|Lowered { program, sources }| (program, sources))
 }
 
+/// The payload's body.
+fn archive(program: &HipProgram) -> Result<Vec<u8>, String> {
+    rkyv::to_bytes::<rkyv::rancor::Error>(program).map(|bytes| bytes.to_vec()).map_err(|e| e.to_string())
+}
+
+/// Sixteen digits for a list of texts.
+fn short_hash<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        hasher.update(text).update(b"\n");
+    }
+    hasher.finalize().to_hex().as_str()[..16].to_owned()
+}
+
 impl Compiler for HipCompiler {
     fn identity(&self) -> ProviderIdentity {
         ProviderIdentity { name: "hip".to_owned(), api_version: ApiVersion::NEWEST_KNOWN }
@@ -127,16 +141,14 @@ impl Compiler for HipCompiler {
 
     fn offers(&self, graph: &VerifiedGraph<'_>, site: &Site) -> Result<Vec<Offer>, Refusal> {
         let compiler = self.compiler_for(site.target())?;
-        let Lowered { sources, .. } = lower::lower(graph, site.target())?;
-        // A kernel's name ends in a hash of its text.
-        let mut texts = blake3::Hasher::new();
-        for source in &sources {
-            texts.update(source.name.as_bytes()).update(b"\n");
-        }
-        let texts = texts.finalize().to_hex();
+        let Lowered { program, sources } = lower::lower(graph, site.target())?;
+        // A kernel's name ends in a hash of its text. Launches depend on the cost model, which no text shows.
+        let texts = short_hash(sources.iter().map(|source| source.name.as_bytes()));
+        let body = archive(&program).map_err(Refusal::Declined)?;
+        let launches = short_hash([body.as_slice()]);
         Ok(vec![Offer {
             engine: HIP_ENGINE.to_owned(),
-            engine_revision: format!("{HIP_ENGINE_REVISION}; {}; kernel texts {}", compiler.revision(), &texts[..16]),
+            engine_revision: format!("{HIP_ENGINE_REVISION}; {}; kernel texts {texts}, launches {launches}", compiler.revision()),
             knobs: Vec::new(),
             persistence: Persistence::Payload,
         }])
@@ -149,13 +161,7 @@ impl Compiler for HipCompiler {
         let Lowered { program, sources } = lower::lower(graph, target).map_err(|refusal| fail(refusal.to_string()))?;
         let code_objects: Result<Vec<Vec<u8>>, _> = sources.iter().map(|source| compiler.compile(source, target)).collect();
         let code_objects = code_objects.map_err(|error| fail(error.to_string()))?;
-        let body = rkyv::to_bytes::<rkyv::rancor::Error>(&program).map_err(|e| fail(e.to_string()))?;
-        Ok(Compiled {
-            kind: HIP_PAYLOAD_KIND,
-            version: HIP_PAYLOAD_VERSION,
-            body: body.to_vec(),
-            workspace_size: program.workspace_size,
-            code_objects,
-        })
+        let body = archive(&program).map_err(fail)?;
+        Ok(Compiled { kind: HIP_PAYLOAD_KIND, version: HIP_PAYLOAD_VERSION, body, workspace_size: program.workspace_size, code_objects })
     }
 }

@@ -117,13 +117,31 @@ impl Nest {
         self.loops = merged;
     }
 
-    /// The largest distance of an element that an operand is addressed at from its element 0, whether inside of its windows or not.
-    pub(super) fn reach(&self, operand: usize) -> i64 {
-        let (mut low, mut high) = (self.bases[operand], self.bases[operand]);
+    /// The largest magnitude of any sum of some of the numbers that an operand's offsets are made of: its base, and for each loop
+    /// a stride times anything up to the extent. Partial sums count, because kernels make them; so does one step beyond the last, up to
+    /// `overshoot` for loops of the depth, which tiled products round up.
+    pub(super) fn reach(&self, operand: usize, overshoot: i64) -> i64 {
+        let (mut low, mut high) = (self.bases[operand].min(0), self.bases[operand].max(0));
         for l in &self.loops {
-            let reach = (l.extent - 1).saturating_mul(l.strides[operand]);
+            let last = l.extent.saturating_add(if l.role == Role::K { overshoot } else { 0 });
+            let reach = last.saturating_mul(l.strides[operand]);
             low = low.saturating_add(reach.min(0));
             high = high.saturating_add(reach.max(0));
+        }
+        low.saturating_neg().max(high)
+    }
+
+    /// The same of a window's coordinate.
+    pub(super) fn window_reach(&self, window: usize, overshoot: i64) -> i64 {
+        let Window { start, size } = self.windows[window];
+        let (mut low, mut high) = (start.min(0), start.max(0).saturating_add(size));
+        for l in &self.loops {
+            if let Some((_, step)) = l.window.filter(|&(at, _)| at == window) {
+                let last = l.extent.saturating_add(if l.role == Role::K { overshoot } else { 0 });
+                let reach = last.saturating_mul(step);
+                low = low.saturating_add(reach.min(0));
+                high = high.saturating_add(reach.max(0));
+            }
         }
         low.saturating_neg().max(high)
     }
@@ -165,7 +183,8 @@ mod tests {
             ]
         );
         assert_eq!((nest.extent(Role::M), nest.extent(Role::K), nest.extent(Role::Batch)), (70, 8, 1));
-        assert_eq!(nest.reach(0), 34 + 280 + 7 * 35);
+        assert_eq!(nest.reach(0, 0), 35 + 2 * 280 + 8 * 35);
+        assert_eq!(nest.reach(0, 8), 35 + 2 * 280 + 16 * 35);
     }
 
     #[test]

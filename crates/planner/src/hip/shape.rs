@@ -3,6 +3,7 @@
 use super::nest::{Loop, Nest, Role, Window};
 use super::work::{OUT, X, Y};
 use hipplan_serialize::TensorView;
+use std::collections::HashMap;
 
 /// A loop before the strides of result and epilogue are known.
 struct Spec {
@@ -145,9 +146,13 @@ impl Phase {
     fn all(pixels: i64, taps: i64, padding: i64, stride: i64, dilation: i64) -> Vec<Self> {
         let common = gcd(stride, dilation);
         let (step, back) = (stride / common, dilation / common);
+        // First tap that reaches each class: one pass over the taps, not one for each class.
+        let mut reached = HashMap::new();
+        for r in 0..taps.min(step) {
+            reached.entry((r * dilation - padding).rem_euclid(stride)).or_insert(r);
+        }
         let of = |phase: i64| {
-            let reaches = |r: &i64| (phase + padding - r * dilation).rem_euclid(stride) == 0;
-            let first = (0..taps.min(step)).find(reaches);
+            let first = reached.get(&phase).copied();
             let count = first.map_or(0, |first| (taps - first + step - 1) / step);
             let first = first.unwrap_or(0);
             let start = if count > 0 { (phase + padding - first * dilation) / stride } else { 0 };
@@ -252,6 +257,18 @@ pub(super) fn elements(out: &TensorView<'_>) -> Shape {
         shape.add(Role::M, extent, 0, 0, Some((d, 1)));
     }
     shape
+}
+
+/// That no two elements share memory: sorted, each stride is beyond what the smaller ones span.
+pub(super) fn is_injective(tensor: &TensorView<'_>) -> bool {
+    let mut axes: Vec<(i64, i64)> = tensor.strides.iter().copied().zip(tensor.dims.iter().copied()).filter(|&(_, d)| d > 1).collect();
+    axes.sort_unstable();
+    let mut span = 1_i64;
+    axes.into_iter().all(|(stride, dim)| {
+        let beyond = stride >= span;
+        span = span.saturating_add(stride.saturating_mul(dim - 1));
+        beyond
+    })
 }
 
 /// Strides of a tensor along the dimensions of a result that it is broadcast to, right-aligned.

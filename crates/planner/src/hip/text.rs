@@ -12,6 +12,9 @@ const ELEMENTS: &str = include_str!("../../kernels/elements.h");
 const MATH: &str = include_str!("../../kernels/math.h");
 const POINTWISE: &str = include_str!("../../kernels/pointwise.h");
 
+/// Positions of the depth beyond the last that kernels take apart without reading there: a tiled product goes in steps of up to 16.
+pub(super) const DEPTH_OVERSHOOT: i64 = 16;
+
 /// A kernel body: the file behind the generated text, and what it needs defined.
 #[derive(Clone, Debug)]
 pub(super) struct Body {
@@ -51,7 +54,7 @@ struct Moves {
 impl<'w> Writer<'w> {
     pub(super) fn new(work: &'w Work) -> Self {
         let operands = work.nest.bases.len();
-        let is_wide = (0..operands).any(|operand| work.nest.reach(operand) > i64::from(i32::MAX));
+        let is_wide = (0..operands).any(|operand| work.nest.reach(operand, DEPTH_OVERSHOOT) > i64::from(i32::MAX));
         let mut arguments = Arguments::default();
         if let Some(x) = work.sum.x() {
             arguments.pointer("x", &format!("const {}", x.element.stored()), x.tensor);
@@ -285,7 +288,7 @@ impl<'w> Writer<'w> {
         text.push_str(PRELUDE);
         let _ = write!(text, "\ntypedef {} IDX;\n", if is_wide { "long long" } else { "int" });
         text.push_str(ELEMENTS);
-        if work.epilogue.calls_functions() {
+        if work.epilogue.needs_functions() {
             text.push_str(MATH);
             text.push_str(POINTWISE);
         }

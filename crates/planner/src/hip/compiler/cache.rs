@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A compiler with a memory. Kernels are told apart by their names, which equal kernels share and others do not.
+/// A compiler with a memory. Kernels are told apart by their names and whole texts.
 ///
 /// A thread that asks for what another is compiling waits for it, and shares its failure. A failure is not kept: who asks later compiles
 /// again. Nothing else is forgotten before the cache is dropped.
@@ -19,8 +19,8 @@ pub struct CachedCompiler<C> {
     hits: AtomicU64,
 }
 
-/// Name of the kernel, and target.
-type Key = (String, Target);
+/// Hash of the kernel's name and text, and target.
+type Key = (blake3::Hash, Target);
 
 /// One run of the compiler, at work or done.
 #[derive(Debug, Default)]
@@ -124,7 +124,8 @@ impl<C: KernelCompiler> CachedCompiler<C> {
     /// As the compiler's own; a failure that this thread waited for is [`KernelCompileError::Shared`].
     pub fn compile_shared(&self, source: &KernelSource, target: &Target) -> Result<Arc<[u8]>, KernelCompileError> {
         let mine = loop {
-            let key = (source.name.clone(), target.clone());
+            let kernel = blake3::Hasher::new().update(source.name.as_bytes()).update(&[0]).update(source.text.as_bytes()).finalize();
+            let key = (kernel, target.clone());
             let theirs = match lock(&self.attempts).entry(key) {
                 Entry::Occupied(entry) => entry.get().clone(),
                 Entry::Vacant(entry) => {
