@@ -40,7 +40,16 @@ impl Device {
         }
     }
 
-    /// Targets whose plans the device runs, best first.
+    /// Its target, with all features that it reports.
+    pub fn target(&self) -> &Target {
+        match self {
+            Self::Cpu => &Target::Cpu,
+            Self::Hip(device) => device.target(),
+        }
+    }
+
+    /// Targets whose plans are looked up for the device, best first. It runs those of some others too, of which
+    /// [`Target::loads_on`] tells.
     pub fn targets(&self) -> Vec<Target> {
         match self {
             Self::Cpu => vec![Target::Cpu],

@@ -18,9 +18,9 @@ pub enum ExecError {
     /// The graph has no key.
     #[error(transparent)]
     NoKey(#[from] NoKey),
-    /// The plan is for another target than the device.
-    #[error("the plan is compiled for target {plan}, the device is {device}; compile the graph for this target")]
-    Target { plan: String, device: String },
+    /// The plan is for a target whose code does not run on the device.
+    #[error("the plan is compiled for target {plan}, the device is {device}: {reason}")]
+    Target { plan: String, device: String, reason: String },
     /// The plan executes another graph.
     #[error("the plan executes graph {plan}, not {graph}")]
     OtherGraph { plan: String, graph: String },

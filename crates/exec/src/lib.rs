@@ -15,6 +15,7 @@ mod error;
 pub mod hip;
 mod host_memory;
 mod loader;
+mod lock;
 mod memory_space;
 mod plan;
 pub mod reference;

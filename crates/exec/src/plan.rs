@@ -6,7 +6,7 @@ use crate::code_objects::NoCodeObjects;
 use crate::memory_space::SpaceKey;
 use crate::{CodeObjects, Device, ExecError, Executable, Loaders, MemorySpace, Stream, VariantPack, WorkspaceRef};
 use hipplan_serialize::plan::{PayloadView, PlanView};
-use hipplan_serialize::{GraphKey, PlanKey, VerifiedGraph};
+use hipplan_serialize::{GraphKey, PlanKey, Target, VerifiedGraph};
 
 /// A checked plan over borrowed bytes.
 #[derive(Clone, Copy)]
@@ -96,11 +96,7 @@ impl<'a> Plan<'a> {
         name: impl FnMut(u32) -> Option<(i64, String)>,
     ) -> Result<BoundPlan, ExecError> {
         let meta = self.view.meta();
-        let target = meta.target.as_str();
-        if !device.targets().iter().any(|t| t.to_string() == target) {
-            let device = device.targets().iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
-            return Err(ExecError::Target { plan: target.to_owned(), device });
-        }
+        check_target(meta.target.as_str(), device)?;
         let (loader, payload) = loaders.loader_of(&self.view)?;
         self.view.check_runtime_set(&payload)?;
         agrees(&payload)?;
@@ -109,6 +105,14 @@ impl<'a> Plan<'a> {
         let executable = loader.load(&self.view, &payload, device, self.code_objects)?;
         Ok(BoundPlan { table, executable, workspace_size: meta.workspace_size.to_native(), space: SpaceKey::of(space), key: self.key() })
     }
+}
+
+/// Whether code for a plan's target runs on the device. That may be a target that no lookup by graph tries, such as one that states one of
+/// two features.
+fn check_target(plan: &str, device: &Device) -> Result<(), ExecError> {
+    let refuse = |reason| ExecError::Target { plan: plan.to_owned(), device: device.target().to_string(), reason };
+    let target = plan.parse::<Target>().map_err(|e| refuse(e.reason))?;
+    target.loads_on(device.target()).map_err(|e| refuse(e.to_string()))
 }
 
 /// A plan that is ready to execute. It owns all that it needs; the file may go.
@@ -150,7 +154,13 @@ impl BoundPlan {
     }
 
     /// Executes once, and allocates nothing. On the CPU device it has finished when this returns. On a HIP device it is put on the stream:
-    /// results are there when the stream has come so far, while scalars have been read when this returns.
+    /// scalars have been read when this returns, but the buffers of the pack and the workspace are in use until the stream has come so far.
+    /// Results are there then, and not before.
+    ///
+    /// Borrows end when this returns, so nothing but the order of the streams keeps apart what uses the same memory. On one stream
+    /// executions follow one another and may share a workspace. Two streams need a workspace each, or an event that one waits for
+    /// ([`HipStream::wait`](crate::hip::HipStream::wait)): in one workspace at once they overwrite each other's tensors, and both give wrong
+    /// results without an error. The same holds of an output of one that the other reads. On the CPU device there is none of that.
     ///
     /// `workspace` is memory of the plan's device: a [`Workspace`](crate::Workspace) or a slice on the CPU, a
     /// [`DeviceMemory`](crate::hip::DeviceMemory) on a HIP device. It holds at least [`workspace_size`](Self::workspace_size) bytes and

@@ -35,8 +35,15 @@ impl RawHipStream<'_> {
     /// Takes a `hipStream_t`.
     ///
     /// # Safety
-    /// As long as the value is used, it is a stream of the device that the plans are bound to which are executed on it, made by the HIP
-    /// runtime that hipplan has opened; or null.
+    /// Safe code may copy the value, and use every copy for the whole lifetime. Until that has ended, the handle is null, or all of this
+    /// holds of it:
+    /// * It is a stream that has been made and not destroyed, nor is it being captured into a graph that outlives the memory it is used with.
+    /// * The library that made it is the one that hipplan calls for what it is used with: the
+    ///   [`HipRuntime`](crate::hip::HipRuntime) of the device of a plan that is executed on it, or of an event that is
+    ///   [recorded](crate::hip::HipEvent::record) on it. Another library takes the handle for an address of its own.
+    /// * It is a stream of that same device.
+    ///
+    /// None of that can be checked for a handle: HIP follows it.
     pub unsafe fn new(raw: *mut c_void) -> Self {
         Self { raw, owner: PhantomData }
     }

@@ -10,7 +10,10 @@ pub const WORKSPACE_ALIGN: usize = ALIGN;
 /// Alignment in bytes that a workspace on a HIP device must have: programs place tensors at multiples of it.
 pub(crate) const HIP_WORKSPACE_ALIGN: usize = 256;
 
-/// Host memory for the tensors between nodes, reused from call to call. On a HIP device, [`DeviceMemory`] takes its place.
+/// Host memory for the tensors between nodes, reused from call to call: an execution on the CPU device has finished with it when it returns.
+///
+/// On a HIP device, [`DeviceMemory`] takes its place. That is in use until the stream has come so far: executions on one stream may share it,
+/// two streams at once may not.
 #[derive(Debug, Default)]
 pub struct Workspace(HostMemory);
 
@@ -29,7 +32,8 @@ impl Workspace {
     }
 }
 
-/// The workspace of one execution: borrowed memory of some device.
+/// The workspace of one execution: borrowed memory of some device. On a HIP device the execution uses it until its stream has come so far,
+/// which may be after the borrow.
 #[derive(Debug)]
 pub struct WorkspaceRef<'w> {
     ptr: *mut u8,

@@ -1,38 +1,12 @@
 //! After bind, executing allocates nothing: neither the executor nor the provider, on any thread.
 
 mod common;
+#[path = "common/counting.rs"]
+mod counting;
 
+use counting::allocations;
 use hipplan::reference::Inputs;
 use hipplan::{GraphBuf, Stream, VariantPack, Workspace};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is handed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
-
-#[global_allocator]
-static GLOBAL: Counting = Counting;
 
 /// One test, so that no other thread of the test program allocates meanwhile.
 #[test]
@@ -67,11 +41,11 @@ fn execute_allocates_nothing() {
         for (uid, memory) in &mut outputs {
             pack.output(*uid, memory);
         }
-        let before = ALLOCATIONS.load(Ordering::SeqCst);
+        let before = allocations();
         for _ in 0..3 {
             plan.execute(&pack, workspace.as_mut_slice(), Stream::Default).expect("executed");
         }
-        assert_eq!(ALLOCATIONS.load(Ordering::SeqCst) - before, 0, "{}", file.display());
+        assert_eq!(allocations() - before, 0, "{}", file.display());
         counted += 1;
     }
     assert!(counted >= 14, "{counted} graphs of the corpus were executed");

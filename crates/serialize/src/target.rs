@@ -188,8 +188,11 @@ pub enum LoadRefusal {
 }
 
 impl Target {
-    /// The targets whose code a device may run, best first, at most four: exactly what the device reports, the processor without
-    /// features, then the same of the generic processor. Of a device that reports no feature the list is shorter.
+    /// The targets that plans are looked up by for a device, best first, at most four: exactly what the device reports, the processor
+    /// without features, then the same of the generic processor. Of a device that reports no feature the list is shorter.
+    ///
+    /// Not every target whose code the device runs is among them: one that states one of two features
+    /// [loads](Self::loads_on), and must be asked for by name.
     ///
     /// `self` is what the device reports.
     pub fn candidates(&self) -> Vec<Self> {

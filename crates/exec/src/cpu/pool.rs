@@ -4,6 +4,7 @@
 //! executor promises that an execute allocates nothing. A call here publishes one job in place and wakes the workers;
 //! tasks are taken from one atomic counter. What a task computes never depends on the worker that runs it.
 
+use crate::lock::lock;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::num::IntErrorKind;
@@ -185,7 +186,7 @@ impl Drop for ThreadPool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, ()> {
-        self.sleep.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sleep)
     }
 
     /// Runs tasks until none is left.

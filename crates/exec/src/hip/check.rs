@@ -20,6 +20,9 @@ use std::ops::Range;
 
 /// Most threads that a block may have on any AMD GPU.
 const MAX_BLOCK: u32 = 1024;
+/// Most blocks of a grid in x, and in y and z, that every HIP device takes.
+const MAX_GRID_X: u32 = i32::MAX as u32;
+const MAX_GRID_YZ: u32 = 65_535;
 /// Kernarg templates start at multiples of it.
 const KERNARG_ALIGN: u32 = 8;
 
@@ -260,10 +263,11 @@ fn launch_kernel(program: &HipProgram, at: usize, launch: &Launch) -> Result<(u3
     let Some(kernel) = kernel else {
         return Err(E::Position { what: "launch", at, field: "kernel", found: launch.kernel, count: program.kernels.len() });
     };
-    // A dispatch counts threads in 32 bits for each dimension.
+    // A dispatch counts threads in 32 bits for each dimension; a block has one in y and z.
     let [x, y, z] = launch.grid;
-    if x.checked_mul(kernel.block).is_none() || x == 0 || y == 0 || z == 0 {
-        let expected = format!("none of them 0, and no 2^32 threads in x (a block has {})", kernel.block);
+    let most_x = MAX_GRID_X.min(u32::MAX.checked_div(kernel.block).unwrap_or(0));
+    if ![(x, most_x), (y, MAX_GRID_YZ), (z, MAX_GRID_YZ)].iter().all(|&(blocks, most)| (1..=most).contains(&blocks)) {
+        let expected = format!("1 to {most_x} x {MAX_GRID_YZ} x {MAX_GRID_YZ}, which HIP can launch of blocks of {}", kernel.block);
         return Err(E::Value { what: "launch", at, field: "grid", found: format!("{x} x {y} x {z} blocks"), expected });
     }
     Ok((kernel.block, kernel.kernarg_size))

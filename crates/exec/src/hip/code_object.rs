@@ -1,7 +1,7 @@
 //! Code objects before HIP sees them: what they are for, and what their kernels take.
 
 use hipplan_serialize::Target;
-use hipplan_serialize::code_object::CodeObject;
+use hipplan_serialize::code_object::{CodeObject, Kernarg, KernelInfo};
 
 /// What a code object says of its kernels. Those for targets of tests say nothing.
 #[derive(Debug, Default)]
@@ -10,8 +10,7 @@ pub(super) struct Kernels(Option<Vec<Kernel>>);
 #[derive(Debug)]
 struct Kernel {
     name: String,
-    kernarg_size: u32,
-    kernarg_align: u32,
+    kernarg: Kernarg,
     max_block: u32,
 }
 
@@ -24,12 +23,7 @@ impl Kernels {
         let Target::Amd(_) = device else { return Ok(Self(None)) };
         let object = CodeObject::read(bytes).map_err(|e| e.to_string())?;
         object.loads_on(device).map_err(|e| e.to_string())?;
-        let kernel = |k: &hipplan_serialize::code_object::KernelInfo<'_>| Kernel {
-            name: k.name.to_owned(),
-            kernarg_size: k.kernarg_size,
-            kernarg_align: k.kernarg_align,
-            max_block: k.max_workgroup_size,
-        };
+        let kernel = |k: &KernelInfo<'_>| Kernel { name: k.name.to_owned(), kernarg: k.kernarg(), max_block: k.max_workgroup_size };
         Ok(Self(Some(object.kernels.iter().map(kernel).collect())))
     }
 
@@ -43,10 +37,8 @@ impl Kernels {
             let known: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
             return Err(format!("it has no kernel {name:?}, it has {known:?}"));
         };
-        // The segment may end in padding, which nobody reads. Were it larger, the kernel would read what nobody passes.
-        let padded = kernarg_size.checked_next_multiple_of(kernel.kernarg_align.max(1)).unwrap_or(u32::MAX);
-        if !(kernarg_size..=padded).contains(&kernel.kernarg_size) {
-            return Err(format!("kernel {name:?} takes {} bytes of kernarg, the plan passes {kernarg_size}", kernel.kernarg_size));
+        if !kernel.kernarg.is_of(kernarg_size) {
+            return Err(format!("kernel {name:?} takes {} bytes of kernarg, the plan passes {kernarg_size}", kernel.kernarg.size));
         }
         if block > kernel.max_block {
             return Err(format!("kernel {name:?} takes blocks of at most {} threads, the plan launches {block}", kernel.max_block));

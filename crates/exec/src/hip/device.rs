@@ -102,7 +102,7 @@ impl HipDevice {
         &self.0.target
     }
 
-    /// Targets whose plans it runs, best first: its own, that without features, and those of its family.
+    /// Targets whose plans are looked up for it, best first: its own, that without features, and those of its family.
     pub fn targets(&self) -> Vec<Target> {
         self.0.target.candidates()
     }

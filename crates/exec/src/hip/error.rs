@@ -53,7 +53,7 @@ impl fmt::Display for LoadAttempt {
 }
 
 /// Why HIP, or a HIP device, cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the message of each variant says what its fields are")]
 pub enum HipError {

@@ -45,7 +45,8 @@ impl HipEvent {
         self.raw
     }
 
-    /// Records the event when all is done that was put on the stream so far.
+    /// Records the event when all is done that was put on the stream so far. A [raw](crate::RawHipStream) stream is taken for one of the
+    /// event's device and runtime, as its maker promised.
     ///
     /// # Errors
     /// [`HipError::OtherDevice`] for a stream of another device; what the device reports.
@@ -60,7 +61,8 @@ impl HipEvent {
             }
         };
         let _current = self.device.make_current()?;
-        // SAFETY: the event is there until `self` is dropped, the stream is borrowed, or its maker promised.
+        // SAFETY: the event is there until `self` is dropped; the stream is one of this device and is borrowed, or whoever made the raw one
+        // promised both.
         let code = unsafe { (self.device.0.runtime.symbols.hipEventRecord)(self.raw, raw) };
         self.device.check("hipEventRecord", code, || "recording an event".to_owned())
     }

@@ -16,6 +16,10 @@ const DEVICE_TO_HOST: c_int = 2;
 /// Copies and fills are put on the device's default stream, and a [`HipStream`](super::HipStream) and that stream wait for each other. So
 /// a copy sees what was executed before it on either. A stream that somebody else made without that must be waited for first.
 /// Dropping the memory waits for the device.
+///
+/// As buffer or workspace of an execution it is in use until the execution's stream has come so far, which is after `execute` has returned
+/// and its borrow has ended. What is put on the same stream comes after it. Another stream that uses the memory, as workspace above all, must
+/// wait for an event, or both give wrong results.
 #[derive(Debug)]
 pub struct DeviceMemory {
     device: HipDevice,

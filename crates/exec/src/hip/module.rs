@@ -5,9 +5,10 @@ use super::code_object::Kernels;
 use super::device::HipDevice;
 use super::error::HipError;
 use super::process;
+use crate::lock::lock;
 use hipplan_serialize::{AlignedBytes, Digest};
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// A loaded code object.
 pub(super) struct Module {
@@ -93,11 +94,11 @@ impl Modules {
         digest: &Digest,
         bytes: impl FnOnce() -> Result<AlignedBytes, E>,
     ) -> Result<Arc<Module>, E> {
-        if let Some(module) = find(&self.lock(), digest) {
+        if let Some(module) = find(&lock(&self.0), digest) {
             return Ok(module);
         }
         let image = bytes()?;
-        let mut loaded = self.lock();
+        let mut loaded = lock(&self.0);
         if let Some(module) = find(&loaded, digest) {
             return Ok(module);
         }
@@ -105,11 +106,6 @@ impl Modules {
         loaded.retain(|(_, module)| module.strong_count() > 0);
         loaded.push((*digest, Arc::downgrade(&module)));
         Ok(module)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Loaded>> {
-        // Nothing that is done under the lock leaves the list half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,9 +5,10 @@ use super::device::{DeviceShared, HipDevice};
 use super::error::{HipError, HipFailure, LoadAttempt};
 use super::process;
 use super::symbols::Symbols;
-use std::ffi::CStr;
+use crate::lock::lock;
+use std::ffi::{CStr, c_uint};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// Names the library to load in place of the candidates.
 pub const HIP_LIBRARY_VARIABLE: &str = "HIPPLAN_HIP_LIBRARY";
@@ -44,18 +45,23 @@ impl PartialEq for HipRuntime {
 
 impl Eq for HipRuntime {}
 
-/// The runtimes of this process by the path they were asked for; nothing stands for the candidates.
-static RUNTIMES: Mutex<Vec<(Option<PathBuf>, HipRuntime)>> = Mutex::new(Vec::new());
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that is done under these locks leaves them half done.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// A library that was loaded. It stays loaded whether it could be started or not.
+struct Opened {
+    /// The path that it was asked for by; nothing stands for the candidates.
+    path: Option<PathBuf>,
+    /// Address of its `hipInit`: one library under two names has one.
+    init: unsafe extern "C" fn(c_uint) -> HipCode,
+    runtime: Result<HipRuntime, HipError>,
 }
+
+/// The libraries of this process, in order of opening.
+static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
 impl HipRuntime {
     /// The runtime in the library that the environment variable `HIPPLAN_HIP_LIBRARY` names, or else the first of `libamdhip64.so.7`,
     /// `.so.6`, `.so.5` and `.so` that the system's loader finds. With the feature `hip-link`, in place of the latter, the one that the
-    /// program is linked with. Loaded and initialised at the first call.
+    /// program is linked with. Loaded and initialised at the first call; a runtime that could not be initialised is not tried again in this
+    /// process, while libraries that were not there are looked for at each call.
     ///
     /// # Errors
     /// [`HipError::Library`] with every library tried; [`HipError::NoDevice`]; [`HipError::Forked`].
@@ -66,7 +72,7 @@ impl HipRuntime {
         }
     }
 
-    /// The runtime in this library, whatever the environment says. Loaded and initialised at the first call.
+    /// The runtime in this library, whatever the environment says. Loaded and initialised at the first call, as by [`find`](Self::find).
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -80,9 +86,9 @@ impl HipRuntime {
         if process::is_forked() {
             return Err(HipError::Forked);
         }
-        let mut runtimes = lock(&RUNTIMES);
-        if let Some((_, runtime)) = runtimes.iter().find(|(known, _)| known.as_deref() == path) {
-            return Ok(*runtime);
+        let mut opened = lock(&OPENED);
+        if let Some(known) = opened.iter().find(|known| known.path.as_deref() == path) {
+            return known.runtime.clone();
         }
         let had_loaded = process::before_load();
         let (library, symbols) = load().inspect_err(|_| {
@@ -90,17 +96,15 @@ impl HipRuntime {
                 process::nothing_loaded();
             }
         })?;
+        let init = symbols.hipInit;
         // One library under two names is one runtime.
-        let known = runtimes.iter().map(|(_, runtime)| *runtime).find(|r| std::ptr::fn_addr_eq(r.0.symbols.hipInit, symbols.hipInit));
-        let runtime = match known {
-            Some(runtime) => runtime,
-            None => {
-                let numbers = runtimes.iter().map(|(_, r)| r.0.number).max().map_or(0, |n| n.saturating_add(1));
-                Self::initialise(library, symbols, numbers)?
-            }
-        };
-        runtimes.push((path.map(Path::to_owned), runtime));
-        Ok(runtime)
+        let known = opened.iter().find(|known| std::ptr::fn_addr_eq(known.init, init)).map(|known| known.runtime.clone());
+        let runtime = known.unwrap_or_else(|| {
+            let numbers = opened.iter().filter_map(|known| Some(known.runtime.as_ref().ok()?.0.number));
+            Self::initialise(library, symbols, numbers.max().map_or(0, |n| n.saturating_add(1)))
+        });
+        opened.push(Opened { path: path.map(Path::to_owned), init, runtime: runtime.clone() });
+        runtime
     }
 
     fn load(path: &Path) -> Result<Symbols, LoadAttempt> {

@@ -45,7 +45,7 @@ static int failing(const char *call) {
     } while (0)
 
 // What is alive, and what was counted.
-enum { MEMORY, MODULES, STREAMS, EVENTS, LOADS, LAUNCHES, LAST_DEVICE, KINDS };
+enum { MEMORY, MODULES, STREAMS, EVENTS, LOADS, LAUNCHES, LAST_DEVICE, INITS, KINDS };
 static long counts[KINDS];
 #define ADD(what, n) __atomic_add_fetch(&counts[what], n, __ATOMIC_SEQ_CST)
 long fake_count(int what) { return __atomic_load_n(&counts[what], __ATOMIC_SEQ_CST); }
@@ -55,6 +55,7 @@ void fake_set_current(int device) { current = device; }
 
 int hipInit(unsigned flags) {
     (void)flags;
+    ADD(INITS, 1);
     return INIT;
 }
 int hipGetDeviceCount(int *count) {

@@ -4,7 +4,9 @@ use crate::support::{
     Buffers, Count, Fake, SCALAR, Stored, code_object, opaque_object, program, program_with_workspace, real_object, runtime_graph,
 };
 use hipplan::hip::{DeviceMemory, HipCode, HipDevice, HipError, HipEvent, HipStream};
-use hipplan::{BoundPlan, Device, Digest, ExecError, Loaders, Plan, Stream, VariantPack};
+use hipplan::{
+    BoundPlan, Device, Digest, ExecError, Loaders, Plan, Policy, Restore, Stream, Target, VariantPack, find_by_graph_key, find_for_targets,
+};
 
 fn bound(device: &HipDevice) -> BoundPlan {
     Stored::new(device, runtime_graph(), program_with_workspace()).bind().unwrap_or_else(|e| panic!("{e}"))
@@ -241,6 +243,41 @@ fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
         if path.is_dir() { found.extend(walk(&path)) } else { found.push(path) }
     }
     found
+}
+
+/// Its plans are bound wherever their code loads; a lookup by graph tries the device's own target and those of no feature.
+#[test]
+fn a_plan_for_one_feature_alone_is_bound_where_it_loads() {
+    let fake = Fake::new(&["ARCH=\"gfx942:xnack-\""]);
+    let stored = Stored::new(&fake.device(0), runtime_graph(), program());
+    let key = stored.graph.view().canonical().expect("a key").key;
+    let full = Fake::new(&[]);
+    let device = Device::Hip(full.device(0));
+    let (store, loaders) = (stored.runtime.store(), Loaders::default());
+    assert!(matches!(find_by_graph_key(store, &key, &device, &loaders, &Policy::Default), Restore::Missed(tried) if tried.len() == 4));
+    let targets = ["gfx942:xnack-".parse::<Target>().expect("a target")];
+    let Restore::Found(bytes) = find_for_targets(store, &key, &targets, &loaders, &Policy::Default) else { panic!("its own target") };
+    let plan = Plan::new(bytes.view()).with_code_objects(store);
+    let mut bound = plan.bind_by_key(&device, &loaders).expect("bound");
+    let mut buffers = Buffers::new(&full.device(0), &bound);
+    let mut pack = VariantPack::new();
+    pack.device_input(0, &buffers.x).device_output(2, &mut buffers.y).scalar(1, 2.0_f32);
+    bound.execute(&pack, &mut [], Stream::Default).expect("executed");
+    drop(pack);
+    let mut y = [0.0_f32; 4];
+    buffers.y.copy_to_host(0, &mut y).expect("copied");
+    assert_eq!(y, [2.0, 4.0, 6.0, 8.0]);
+    for (arch, reason) in [
+        ("gfx942:sramecc+:xnack+", "built for xnack off, and xnack of the device is on"),
+        ("gfx942", "does not report its xnack"),
+        ("gfx950:xnack-", "code for gfx942 does not run on gfx950"),
+    ] {
+        let other = Fake::new(&[&format!("ARCH=\"{arch}\"")]);
+        let error = plan.bind_by_key(&Device::Hip(other.device(0)), &loaders).expect_err("it does not load there");
+        assert!(matches!(error, ExecError::Target { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("gfx942:xnack-") && text.contains(arch) && text.contains(reason), "{text}");
+    }
 }
 
 #[test]

@@ -43,7 +43,14 @@ const CHANGES: &[(&str, Change)] = &[
     ("launch 0: grid is 0 x 1 x 1 blocks", |p| p.launches[0].grid[0] = 0),
     ("launch 0: grid is 1 x 0 x 1 blocks", |p| p.launches[0].grid[1] = 0),
     ("launch 1: grid is 1 x 1 x 0 blocks", |p| p.launches[1].grid[2] = 0),
-    ("launch 1: grid is 67108864 x 1 x 1 blocks", |p| p.launches[1].grid[0] = 1 << 26),
+    // 64 threads a block: 2^32 in all.
+    ("launch 1: grid is 67108864 x 1 x 1 blocks, expected 1 to 67108863 x 65535 x 65535", |p| p.launches[1].grid[0] = 1 << 26),
+    ("launch 1: grid is 1 x 65536 x 1 blocks", |p| p.launches[1].grid[1] = 65_536),
+    ("launch 0: grid is 1 x 1 x 65536 blocks", |p| p.launches[0].grid[2] = 65_536),
+    ("launch 0: grid is 2147483648 x 1 x 1 blocks, expected 1 to 2147483647 x", |p| {
+        p.kernels[0].block = 1;
+        p.launches[0].grid[0] = 1 << 31;
+    }),
     ("24 kernarg bytes from 4294967288 are not within 48", |p| p.launches[1].kernarg_at = u32::MAX - 7),
     ("kernarg_at is 12, expected a multiple of 8", |p| p.launches[0].kernarg_at = 12),
     ("launch 1: its kernarg starts at 16, which is not behind", |p| p.launches[1].kernarg_at = 16),

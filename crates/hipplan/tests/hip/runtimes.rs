@@ -1,6 +1,6 @@
 //! Finding and opening runtimes and devices.
 
-use crate::support::Fake;
+use crate::support::{Count, Fake};
 use hipplan::hip::{HipCode, HipError, HipRuntime, LoadFailure};
 use hipplan::{Device, MemorySpace};
 
@@ -47,6 +47,32 @@ fn a_runtime_without_a_device_says_so() {
     let error = Fake::new(&["INIT=4242"]).open().expect_err("it does not start");
     assert!(matches!(error, HipError::Call { failure, .. } if failure.code == HipCode(4242)));
     assert!(error.to_string().contains("hipInit failed with hipErrorOfTomorrow (code 4242)"), "the runtime's own name: {error}");
+}
+
+#[test]
+fn a_runtime_that_did_not_start_is_not_started_again() {
+    for definition in ["INIT=100", "INIT=4242", "COUNT=0"] {
+        let fake = Fake::new(&[definition]);
+        let first = fake.open().expect_err("it does not start").to_string();
+        let link = fake.path.with_file_name("other_name.so");
+        std::fs::hard_link(&fake.path, &link).expect("a link");
+        for path in [&fake.path, &link, &fake.path] {
+            assert_eq!(HipRuntime::open(path).expect_err("nor now").to_string(), first);
+        }
+        assert_eq!(fake.count(Count::Inits), 1, "{definition}");
+    }
+    // One that does start has a number of its own, whatever came before it.
+    let (one, other) = (Fake::new(&[]), Fake::new(&[]));
+    assert_ne!(one.device(0).memory_space(), other.device(0).memory_space());
+}
+
+#[test]
+fn a_library_that_comes_later_is_found() {
+    let fake = Fake::new(&[]);
+    let path = fake.path.with_file_name("later.so");
+    assert!(matches!(HipRuntime::open(&path), Err(HipError::Library { .. })));
+    std::fs::hard_link(&fake.path, &path).expect("a link");
+    assert_eq!(HipRuntime::open(&path).expect("there now").device_count(), 1);
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub(crate) enum Count {
     Loads,
     Launches,
     LastDevice,
+    Inits,
 }
 
 /// The fake runtime, built for one test and loaded; the executor loads the same file.

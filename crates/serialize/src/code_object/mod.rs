@@ -70,6 +70,31 @@ pub struct KernelInfo<'a> {
     pub code: Range<u64>,
 }
 
+impl KernelInfo<'_> {
+    /// The kernarg segment.
+    pub fn kernarg(&self) -> Kernarg {
+        Kernarg { size: self.kernarg_size, align: self.kernarg_align }
+    }
+}
+
+/// A kernarg segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernarg {
+    /// Bytes.
+    pub size: u32,
+    /// Alignment.
+    pub align: u32,
+}
+
+impl Kernarg {
+    /// It is that of one argument of so many bytes: nothing stands behind that but padding, which nobody reads. Were the segment larger,
+    /// the kernel would read what nobody passes.
+    pub fn is_of(self, argument: u32) -> bool {
+        let padded = argument.checked_next_multiple_of(self.align.max(1)).unwrap_or(u32::MAX);
+        (argument..=padded).contains(&self.size)
+    }
+}
+
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelArg<'a> {

@@ -140,8 +140,7 @@ fn arguments(kernel: &KernelInfo<'_>, size: u32) -> Result<(), Violation> {
         let found: Vec<_> = kernel.args.iter().map(|a| format!("{:?} of {} bytes at {}", a.kind, a.size, a.offset)).collect();
         return Err(Violation::Arguments { found: format!("[{}]", found.join(", ")), expected: size });
     }
-    // Nothing stands behind the struct but what rounds it up.
-    if kernel.kernarg_size < size || kernel.kernarg_size > size.next_multiple_of(kernel.kernarg_align) {
+    if !kernel.kernarg().is_of(size) {
         return Err(Violation::KernargSize { found: kernel.kernarg_size, expected: size });
     }
     Ok(())
