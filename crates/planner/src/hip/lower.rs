@@ -334,6 +334,11 @@ impl<'g, 'v> Lowering<'g, 'v> {
             }
             Op::Matmul(op) => {
                 let (a, b) = (self.view(op.a)?, self.view(op.b)?);
+                if [a, b].iter().any(|side| !shape::broadcasts(side, out_view)) {
+                    return Err(declined(
+                        "products whose batch dimensions are repeated in groups are not implemented, only equal ones and 1",
+                    ));
+                }
                 let (sum, number) = self.products(op.a, op.b, compute, out_view)?;
                 Ok((vec![shape::product(a, b, out_view)], sum, number))
             }
@@ -432,11 +437,11 @@ impl<'g, 'v> Lowering<'g, 'v> {
         let mut wide = is_wide(out);
         let mut values = Vec::with_capacity(6);
         for (at, uid) in uids.into_iter().chain(epsilon).enumerate() {
-            let is_vector = (1..5).contains(&at) && self.view(uid)?.dims.len() == 1;
+            let is_parameter = (1..5).contains(&at);
             let (value, is_wide) = self.value(uid)?;
             wide |= is_wide;
             values.push(match value {
-                Value::Tensor(operand, _) if is_vector => Value::Tensor(operand, Spread::Channel),
+                Value::Tensor(operand, _) if is_parameter => Value::Tensor(operand, Spread::Channel),
                 other => other,
             });
         }

@@ -35,7 +35,7 @@ use std::sync::OnceLock;
 /// Name of the provider's engine.
 pub const HIP_ENGINE: &str = "HIPPLAN_HIP";
 /// Raised whenever the same graph might be lowered into another program of the same kernels.
-const HIP_ENGINE_REVISION: &str = "1";
+const HIP_ENGINE_REVISION: &str = "2";
 
 /// The compiling half of the `hip` provider.
 ///

@@ -264,12 +264,19 @@ pub(super) fn broadcast(tensor: &TensorView<'_>, rank: usize) -> Vec<i64> {
         .collect()
 }
 
-/// Strides of a vector along the second dimension of a result, or along its only one.
+/// Whether an operand of a product has each batch dimension of the result, or 1 in its place.
+pub(super) fn broadcasts(side: &TensorView<'_>, out: &TensorView<'_>) -> bool {
+    let batch = |t: &TensorView<'_>| t.dims.iter().rev().skip(2).copied().collect::<Vec<_>>();
+    let (side, out) = (batch(side), batch(out));
+    side.iter().zip(out.iter().chain(std::iter::repeat(&1))).all(|(&s, &o)| s == 1 || s == o)
+}
+
+/// Strides of one value per channel, which is `[C]` or `[1, C, 1...]` of any rank, along the second dimension of a result, or its only one.
 pub(super) fn channels(tensor: &TensorView<'_>, rank: usize) -> Vec<i64> {
     let mut strides = vec![0; rank];
-    let axis = rank.min(2) - 1;
-    if tensor.dims[0] != 1 {
-        strides[axis] = tensor.strides[0];
+    let (axis, own) = (rank.min(2) - 1, tensor.dims.len().min(2) - 1);
+    if tensor.dims[own] != 1 {
+        strides[axis] = tensor.strides[own];
     }
     strides
 }
