@@ -14,6 +14,7 @@ use super::scalar::Conversion;
 use crate::arguments::{BindingIx, span_bytes};
 use crate::workspace::HIP_WORKSPACE_ALIGN;
 use hipplan_serialize::plan::{ArchivedPlanMetaV1, BindingKind, BindingRole};
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::ops::Range;
 
@@ -143,6 +144,7 @@ fn check(program: &HipProgram, meta: &ArchivedPlanMetaV1) -> Result<Checked, E> 
     let mut checked = Checked { kernels: kernels(program, meta.code_objects.len())?, ..Checked::default() };
     checked.kernargs = words(&program.kernargs);
     let (mut kernarg_end, mut patch_end) = (0_u64, 0_u64);
+    let mut addressed = HashSet::with_capacity(program.tensors.len());
     for (at, launch) in program.launches.iter().enumerate() {
         let (block, bytes) = launch_kernel(program, at, launch)?;
         let start = within("launch", at, "kernarg bytes", launch.kernarg_at, bytes, program.kernargs.len())?;
@@ -155,12 +157,21 @@ fn check(program: &HipProgram, meta: &ArchivedPlanMetaV1) -> Result<Checked, E> 
         follows(at, "its first patch", &patches, &mut patch_end)?;
         let range = (usize::try_from(patches.start).ok()).zip(usize::try_from(patches.end).ok());
         let own = range.and_then(|(start, end)| program.patches.get(start..end)).unwrap_or_default();
+        addressed.extend(own.iter().map(|patch| patch.tensor));
         let first = usize::try_from(patches.start).unwrap_or(usize::MAX);
         patch(&mut checked, &tensors, own, first, launch, bytes)?;
         let kernarg_word = launch.kernarg_at / KERNARG_ALIGN;
         checked.launches.push(CheckedLaunch { kernel: launch.kernel, grid: launch.grid, block, kernarg_word, kernarg_bytes: bytes });
     }
-    Ok(checked)
+    // What a program says that it writes, some launch must at least be given the address of.
+    let unwritten = (0..).zip(&program.tensors).find_map(|(at, tensor)| match tensor.place {
+        TensorPlace::External { ordinal } if tensor.written && !addressed.contains(&at) => Some(ordinal),
+        _ => None,
+    });
+    match unwritten {
+        Some(ordinal) => Err(E::Unwritten { ordinal }),
+        None => Ok(checked),
+    }
 }
 
 /// Where each tensor is found; the caller's buffers are checked against the bindings, so these must be what the program addresses.
