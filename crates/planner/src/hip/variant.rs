@@ -59,6 +59,8 @@ pub(super) enum Variant {
 
 /// Blocks of a grid in its second and third dimension.
 const MOST_SLICES: i64 = 65_535;
+/// Threads of a grid in its first dimension, which HIP counts in 32 bits.
+const MOST_THREADS: i64 = u32::MAX as i64;
 /// Multiply-adds per unit of time of a thread that reads both operands from memory, in percent of the largest tile's.
 const DIRECT_RATE: i64 = 8;
 /// Depth whose time the start and end of a block take.
@@ -123,6 +125,9 @@ fn direct_cost(results: i64, depth: i64, units: i64) -> i64 {
 }
 
 fn block_cost(results: i64, depth: i64, units: i64) -> i64 {
+    if results.saturating_mul(256) > MOST_THREADS {
+        return i64::MAX;
+    }
     let passes = (depth + 255) / 256;
     // Taking the depth apart costs as much as several multiply-adds.
     waves(results, 8, units).saturating_mul(8 * 256).saturating_mul(passes.saturating_mul(2) + 16).saturating_mul(100 / DIRECT_RATE)
@@ -134,7 +139,11 @@ fn tiled_cost(nest: &Nest, tile: &Tile, splits: i64, units: i64) -> i64 {
         return i64::MAX;
     }
     let (rows, columns, depth) = (nest.extent(Role::M), nest.extent(Role::N), nest.extent(Role::K));
-    let tiles = ceil(rows, tile.rows).saturating_mul(ceil(columns, tile.columns)).saturating_mul(batch).saturating_mul(splits);
+    let tiles = ceil(rows, tile.rows).saturating_mul(ceil(columns, tile.columns));
+    if tiles.saturating_mul(tile.threads()) > MOST_THREADS {
+        return i64::MAX;
+    }
+    let tiles = tiles.saturating_mul(batch).saturating_mul(splits);
     // Three blocks of 128 threads are at work on a compute unit at once, or as many threads in other blocks.
     let together = (384 / tile.threads()).max(1);
     let of_a_block = (tile.rows * tile.columns).saturating_mul(ceil(depth, splits) + BLOCK_OVERHEAD).saturating_mul(100) / tile.rate;
