@@ -1,7 +1,7 @@
 //! Executing a plan for the commands that do: which device, its buffers, copies, and time.
 
 use crate::output;
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail};
 use hipplan::hip::{DeviceMemory, HipDevice, HipEvent};
 use hipplan::reference::{HostTensor, InputScalar, Inputs};
 use hipplan::{BoundPlan, Device, Stream, Target, TensorIx, VariantPack, Workspace};
@@ -16,7 +16,7 @@ pub(crate) struct DeviceOption {
     /// Device: cpu, hip (the first AMD GPU) or hip:N [default: $HIPPLAN_DEVICE, else cpu]
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Take plans for this target, which is one of the device's [default: the best that there is]
+    /// Take plans for this target, whose code the device runs [default: the best that there is]
     #[arg(long, value_name = "TARGET")]
     target: Option<Target>,
 }
@@ -31,8 +31,11 @@ impl DeviceOption {
         let mut targets = device.targets();
         if let Some(target) = &self.target {
             let known = targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            targets.retain(|t| t == target);
-            ensure!(!targets.is_empty(), "--target {target}: device {device} runs plans for {known}; --device chooses another device");
+            // Also one that is looked up only if it is named, such as one that states one of two features.
+            if let Err(reason) = target.loads_on(device.target()) {
+                bail!("--target {target}: device {device} runs plans for {known}; {reason}; --device chooses another device");
+            }
+            targets = vec![target.clone()];
         }
         Ok((device, targets))
     }

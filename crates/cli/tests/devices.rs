@@ -156,6 +156,16 @@ fn no_device_no_plan_and_failures_of_a_device_are_clean_errors() {
         (vec![("HIPPLAN_DEVICE", "hop")], vec!["run", "conv.json"], "HIPPLAN_DEVICE=hop"),
         (host_hip("HIPPLAN_HOST_HIP_DEVICES", "0"), [&run[..], &["hip"]].concat(), "no AMD GPU is visible"),
         (host_hip("HIPPLAN_HOST_HIP_ARCH", "gfx942:sramecc+:xnack-"), [&run[..], &["hip"]].concat(), "--target gfx942:sramecc+:xnack-"),
+        (
+            host_hip("HIPPLAN_HOST_HIP_ARCH", "gfx942:sramecc+:xnack-"),
+            [&run[..], &["hip", "--target", "gfx942:xnack-"]].concat(),
+            "compile conv.json --target gfx942:xnack-",
+        ),
+        (
+            host_hip("HIPPLAN_HOST_HIP_ARCH", "gfx942:sramecc+:xnack-"),
+            [&run[..], &["hip", "--target", "gfx942:xnack+"]].concat(),
+            "built for xnack on",
+        ),
         (host_hip("HIPPLAN_HOST_HIP_MEMORY", "64"), [&run[..], &["hip"]].concat(), "bytes"),
         (host_hip("HIPPLAN_HOST_HIP_FAIL", "hipModuleLaunchKernel:1:701"), [&run[..], &["hip"]].concat(), "hipErrorLaunchOutOfResources"),
         (host_hip("HIPPLAN_HOST_HIP_FAIL", "hipEventCreateWithFlags:1:999"), [&run[..], &["hip"]].concat(), "hipErrorUnknown"),

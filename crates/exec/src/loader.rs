@@ -14,7 +14,7 @@ pub trait Loader: Send + Sync {
     fn versions(&self) -> RangeInclusive<u32>;
 
     /// Makes a payload executable on a device. Kind and version have been accepted, the runtime set agrees with the bindings, and the
-    /// plan's target is one of the device's.
+    /// plan's target loads on the device.
     ///
     /// # Errors
     /// The payload is damaged or asks for what the device cannot do, or a code object that it names cannot be had.
