@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 /// Alignment in bytes that a workspace in host memory must have.
 pub const WORKSPACE_ALIGN: usize = ALIGN;
 /// Alignment in bytes that a workspace on a HIP device must have: programs place tensors at multiples of it.
-pub(crate) const HIP_WORKSPACE_ALIGN: usize = 256;
+pub const HIP_WORKSPACE_ALIGN: usize = 256;
 
 /// Host memory for the tensors between nodes, reused from call to call: an execution on the CPU device has finished with it when it returns.
 ///

@@ -1,7 +1,5 @@
 //! The host runtime itself: what a HIP runtime does, and what this one reports besides.
 
-#![expect(clippy::undocumented_unsafe_blocks, reason = "each calls a function of the runtime, which checks its arguments")]
-
 mod common;
 
 use common::{Handle, Hip, Host, image, kernel, reverse};
@@ -160,6 +158,7 @@ fn what_does_not_fit_a_kernel_is_refused() {
     assert_eq!(hip.launch(function, [1, 1, 1], 256, &kernarg[..2], memory), Err(400));
     // Copies stay inside an allocation.
     let bytes = [0_u8; 2048];
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     let copy = |to: Handle, size, kind| unsafe { (hip.hipMemcpy)(to, bytes.as_ptr().cast(), size, kind) };
     assert_eq!(copy(memory, 1024, 1), 0);
     assert_eq!(copy(memory, 1025, 1), 1);
@@ -209,6 +208,7 @@ fn fresh_memory_is_poison_and_has_an_end() {
     assert_eq!(host.hip.malloc(401), Err(2));
     assert_eq!(host.hip.malloc(usize::MAX), Err(2));
     let (mut free, mut total) = (0, 0);
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     assert_eq!(unsafe { (host.hip.hipMemGetInfo)(&raw mut free, &raw mut total) }, 0);
     assert_eq!((free, total), (400, 1000));
     let rest = host.hip.malloc(400).expect("memory");
@@ -239,11 +239,14 @@ fn calls_fail_on_request() {
     assert!(run_reverse(hip, 1, [1, 1, 1]).is_ok());
     assert_eq!(run_reverse(hip, 1, [1, 1, 1]), Err(719));
     assert_eq!(hip.malloc(8), Err(719));
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     assert_eq!(unsafe { (hip.hipDeviceSynchronize)() }, 719);
 
     host.set("DEVICES", "0");
     let mut count = 7;
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     assert_eq!(unsafe { (hip.hipInit)(0) }, 100);
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     assert_eq!(unsafe { (hip.hipGetDeviceCount)(&raw mut count) }, 100);
     assert_eq!(count, 0);
     assert_eq!(hip.malloc(8), Err(100));
@@ -254,13 +257,16 @@ fn devices_keep_their_memory_apart() {
     let (_folder, host) = Host::open();
     let hip = &host.hip;
     host.set("DEVICES", "2");
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     assert_eq!(unsafe { (hip.hipSetDevice)(2) }, 101);
     let source = reverse();
     let bytes = image(&source, false);
     let of_0 = (hip.malloc(1024).expect("memory"), hip.load(&bytes).expect("loaded"));
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     assert_eq!(unsafe { (hip.hipSetDevice)(1) }, 0);
     let of_1 = (hip.malloc(1024).expect("memory"), hip.load(&bytes).expect("loaded"));
     let mut stream_1 = NULL;
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     assert_eq!(unsafe { (hip.hipStreamCreateWithFlags)(&raw mut stream_1, 1) }, 0);
     hip.upload(of_0.0, &[0_i32; 256]);
     hip.upload(of_1.0, &[0_i32; 256]);
@@ -282,6 +288,7 @@ fn devices_keep_their_memory_apart() {
             assert_eq!(launch(f_0, stream), Err(400));
         });
     });
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     assert_eq!(unsafe { (hip.hipStreamDestroy)(stream_1) }, 0);
 }
 
@@ -295,6 +302,7 @@ fn deferred_work_happens_at_the_next_wait() {
     let memory = hip.malloc(1024).expect("memory");
     let mut stream = NULL;
     let mut events = [NULL; 2];
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     unsafe {
         assert_eq!((hip.hipStreamCreateWithFlags)(&raw mut stream, 1), 0);
         for event in &mut events {
@@ -305,6 +313,7 @@ fn deferred_work_happens_at_the_next_wait() {
     let mut data: Vec<i32> = vec![1; 256];
     let mut out = vec![0_i32; 256];
     let mut time = -1.0_f32;
+    // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
     unsafe {
         assert_eq!((hip.hipEventRecord)(events[0], stream), 0);
         assert_eq!((hip.hipMemcpyAsync)(memory, data.as_ptr().cast(), 1024, 1, stream), 0);
@@ -351,6 +360,7 @@ fn properties_lie_where_hip_has_them() {
     for (arch, warp) in [("host", 64), ("gfx1100", 32), ("gfx942:sramecc+:xnack-", 64)] {
         host.set("ARCH", arch);
         let mut buffer = vec![0_u8; 4096];
+        // SAFETY: the types are HIP's, the runtime checks handles and addresses, and what pointers lead to outlives the call.
         assert_eq!(unsafe { (host.hip.hipGetDevicePropertiesR0600)(buffer.as_mut_ptr(), 0) }, 0);
         assert_eq!(read(308, &buffer), warp);
         assert!(read(388, &buffer) > 0);

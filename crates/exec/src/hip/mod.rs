@@ -25,6 +25,7 @@ mod scalar;
 mod stream;
 mod symbols;
 
+pub use crate::workspace::HIP_WORKSPACE_ALIGN;
 pub use check::HipProgramError;
 pub use code::HipCode;
 pub use device::HipDevice;

@@ -1,6 +1,6 @@
 //! The argument struct of a kernel: its C++ text and its bytes, made by one writer so that they cannot disagree.
 
-use hipplan_exec::hip::{PatchSource, ScalarType};
+use hipplan_exec::hip::{ArgumentPatch, PatchSource, ScalarType};
 use std::fmt::Write;
 
 /// A field of the struct.
@@ -17,14 +17,6 @@ struct Field {
 pub(super) struct Arguments {
     wide: Vec<Field>,
     narrow: Vec<Field>,
-}
-
-/// A patch of a finished struct.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FieldPatch {
-    pub(super) offset: u32,
-    pub(super) tensor: u32,
-    pub(super) source: PatchSource,
 }
 
 impl Arguments {
@@ -82,11 +74,11 @@ impl Arguments {
     }
 
     /// The bytes, a multiple of 8, and what is written into them at execute.
-    pub(super) fn finish(self) -> (Vec<u8>, Vec<FieldPatch>) {
+    pub(super) fn finish(self) -> (Vec<u8>, Vec<ArgumentPatch>) {
         let (mut bytes, mut patches) = (Vec::new(), Vec::new());
         for field in self.wide.into_iter().chain(self.narrow) {
             if let Some((tensor, source)) = field.patch {
-                patches.push(FieldPatch { offset: bytes.len() as u32, tensor, source });
+                patches.push(ArgumentPatch { offset: bytes.len() as u32, tensor, source });
             }
             bytes.extend(field.bytes);
         }
@@ -150,8 +142,8 @@ mod tests {
         let (bytes, patches) = arguments.finish();
         assert_eq!(bytes, [0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
         let expected = [
-            FieldPatch { offset: 0, tensor: 7, source: PatchSource::Address },
-            FieldPatch { offset: 12, tensor: 9, source: PatchSource::Value(ScalarType::F32) },
+            ArgumentPatch { offset: 0, tensor: 7, source: PatchSource::Address },
+            ArgumentPatch { offset: 12, tensor: 9, source: PatchSource::Value(ScalarType::F32) },
         ];
         assert_eq!(patches, expected);
     }

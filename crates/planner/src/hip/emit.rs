@@ -30,7 +30,7 @@ pub(super) fn launches(work: &Work, target: &Target, scratch: &mut Scratch<'_>) 
     check(work)?;
     Ok(match variant::choose(work, target) {
         Variant::Elementwise => vec![one_for_each(work, "elementwise", include_str!("../../kernels/elementwise.h"), 1024)],
-        Variant::Direct => vec![one_for_each(work, "direct", include_str!("../../kernels/direct.h"), 256)],
+        Variant::Direct => vec![one_for_each(work, "direct", DIRECT, 256)],
         Variant::Block => vec![block(work)],
         Variant::Tiled { tile, splits: 1 } => vec![tiled(work, &tile, None)],
         Variant::Tiled { tile, splits } => split(work, &tile, splits, target, scratch),
@@ -64,6 +64,7 @@ fn one_for_each(work: &Work, kind: &'static str, text: &'static str, per_block: 
     KernelLaunch { kernel, grid: [blocks(results, per_block), 1, 1] }
 }
 
+const DIRECT: &str = include_str!("../../kernels/direct.h");
 /// Depth up to which loops of a direct kernel are unrolled.
 const DIRECT_UNROLLED: i64 = 32;
 
@@ -165,7 +166,7 @@ fn split(work: &Work, tile: &Tile, splits: i64, target: &Target, scratch: &mut S
     let mut launches = vec![tiled(&parts, tile, Some(&Split { splits, depth: share, stride: results }))];
     launches.push(match variant::choose(&sums, target) {
         Variant::Block => block(&sums),
-        _ => one_for_each(&sums, "direct", include_str!("../../kernels/direct.h"), 256),
+        _ => one_for_each(&sums, "direct", DIRECT, 256),
     });
     launches
 }

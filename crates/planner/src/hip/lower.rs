@@ -8,7 +8,7 @@ use crate::Refusal;
 use crate::fuse::{self, Group};
 use crate::hip::compiler::KernelSource;
 use crate::workspace::{self, Interval};
-use hipplan_exec::hip::{ArgumentPatch, HipProgram, HipTensor, KernelEntry, Launch, ScalarType, TensorPlace};
+use hipplan_exec::hip::{HIP_WORKSPACE_ALIGN, HipProgram, HipTensor, KernelEntry, Launch, ScalarType, TensorPlace};
 use hipplan_serialize::{
     ConvMode, DataType, NodeIx, Op, PointwiseMode, Target, TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, ops,
 };
@@ -21,8 +21,6 @@ pub(super) struct Lowered {
     pub(super) sources: Vec<KernelSource>,
 }
 
-/// Alignment of a tensor in the workspace, in bytes.
-const WORKSPACE_ALIGN: u64 = 256;
 /// Tensors that one epilogue reads; each takes registers in every thread.
 const MOST_EPILOGUE_TENSORS: usize = 4;
 /// Launches that a strided data gradient may take.
@@ -78,7 +76,7 @@ fn check_tensors(graph: &VerifiedGraph<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A launch before tensors have places: patches name program tensors.
+/// A program in the making; its workspace tensors have no places yet.
 struct Lowering<'g, 'v> {
     graph: &'g VerifiedGraph<'v>,
     target: &'g Target,
@@ -163,8 +161,7 @@ impl<'g, 'v> Lowering<'g, 'v> {
                 patches: position(kernel.patches.len())?,
             });
             self.program.kernargs.extend(kernel.kernarg);
-            let patches = kernel.patches.iter().map(|p| ArgumentPatch { offset: p.offset, tensor: p.tensor, source: p.source });
-            self.program.patches.extend(patches);
+            self.program.patches.extend(kernel.patches);
         }
         Ok(())
     }
@@ -174,7 +171,7 @@ impl<'g, 'v> Lowering<'g, 'v> {
         let mut intervals = Vec::new();
         for (tensor, life) in lives.iter().enumerate() {
             if let Some((start, end)) = *life {
-                let size = tensors[tensor].bytes.next_multiple_of(WORKSPACE_ALIGN);
+                let size = tensors[tensor].bytes.next_multiple_of(HIP_WORKSPACE_ALIGN as u64);
                 intervals.push(Interval { tensor, start, end, size });
             }
         }

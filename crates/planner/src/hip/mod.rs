@@ -34,7 +34,7 @@ use std::sync::OnceLock;
 
 /// Name of the provider's engine.
 pub const HIP_ENGINE: &str = "HIPPLAN_HIP";
-/// Raised whenever the same graph might be lowered into another program of the same kernels.
+/// Raised when plans are to be compiled again although neither their kernels' texts nor their launches have changed: those are hashed.
 const HIP_ENGINE_REVISION: &str = "2";
 
 /// The compiling half of the `hip` provider.

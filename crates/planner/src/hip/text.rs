@@ -1,9 +1,10 @@
 //! The text of a kernel: macro layer, argument struct, functions that turn positions into offsets, and one of the kernel bodies.
 
-use super::arguments::{Arguments, FieldPatch};
+use super::arguments::Arguments;
 use super::compiler::KernelSource;
 use super::nest::{Loop, Role};
 use super::work::{Number, OUT, Sum, Work, X, Y};
+use hipplan_exec::hip::ArgumentPatch;
 use hipplan_serialize::ReductionMode;
 use std::fmt::Write;
 
@@ -31,7 +32,7 @@ pub(super) struct Body {
 pub(super) struct Kernel {
     pub(super) source: KernelSource,
     pub(super) kernarg: Vec<u8>,
-    pub(super) patches: Vec<FieldPatch>,
+    pub(super) patches: Vec<ArgumentPatch>,
 }
 
 /// The functions and fields that a body uses, for one piece of work.
