@@ -1,0 +1,1 @@
+//! libhipplan.so.0: hipplan for C.

@@ -1,0 +1,1 @@
+//! A real MIOpen without a GPU: the sysroot, its stand-ins, and programs run inside it; for the project's tests only.

@@ -1,0 +1,1 @@
+//! libhipplan_miopen.so: forwards MIOpen's convolutions into the plan store.
