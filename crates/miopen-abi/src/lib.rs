@@ -2,4 +2,6 @@
 //!
 //! Layouts and numbers only: nothing here calls MIOpen.
 
+pub mod status;
 pub mod table;
+pub mod types;

@@ -1,0 +1,114 @@
+//! What happened so far, counted. Static atomics: counting costs an addition and never waits.
+
+use crate::routing::Family;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! declines {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Why a problem is not forwarded.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Decline {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Decline {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// As traces and reports spell it.
+            pub const fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+declines! {
+    /// `MIOPEN_DISABLE_HIPDNN_FOR` names its data type or its key.
+    DisabledByEnv = "disabled-by-env",
+    /// No plan is stored, and the miss policy is `private`.
+    NoPlan = "no-plan",
+    /// An execute call for a problem that no query call asked about.
+    NotQueried = "not-queried",
+    /// The problem was pinned to MIOpen when it was first asked about.
+    Pinned = "pinned",
+}
+
+const FAMILIES: usize = Family::ALL.len();
+
+struct Counter([AtomicU64; FAMILIES]);
+
+impl Counter {
+    const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; FAMILIES])
+    }
+
+    fn add(&self, family: Family) {
+        self.0[family as usize].fetch_add(1, Relaxed);
+    }
+
+    fn get(&self, family: Family) -> u64 {
+        self.0[family as usize].load(Relaxed)
+    }
+}
+
+static HITS: Counter = Counter::new();
+static MISSES: Counter = Counter::new();
+static PRIVATE: Counter = Counter::new();
+static FAILURES: Counter = Counter::new();
+static DECLINES: [Counter; Decline::ALL.len()] = [const { Counter::new() }; Decline::ALL.len()];
+
+/// A call was answered from a plan.
+pub fn hit(family: Family) {
+    HITS.add(family);
+}
+
+/// No plan was stored.
+pub fn miss(family: Family) {
+    MISSES.add(family);
+}
+
+/// A call went to MIOpen.
+pub fn private_call(family: Family) {
+    PRIVATE.add(family);
+}
+
+/// A call failed on the forwarded side.
+pub fn failure(family: Family) {
+    FAILURES.add(family);
+}
+
+/// A problem is not forwarded.
+pub fn decline(family: Family, why: Decline) {
+    DECLINES[why as usize].add(family);
+}
+
+/// The counters of a family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Calls answered from a plan.
+    pub hits: u64,
+    /// Lookups that found no plan.
+    pub misses: u64,
+    /// Calls that went to MIOpen.
+    pub private_calls: u64,
+    /// Calls that failed on the forwarded side.
+    pub failures: u64,
+    /// Problems declined, by reason; reasons that did not occur are left out.
+    pub declines: Vec<(Decline, u64)>,
+}
+
+/// The counters of `family` now.
+pub fn snapshot(family: Family) -> Snapshot {
+    let declines = Decline::ALL.iter().map(|&why| (why, DECLINES[why as usize].get(family))).filter(|&(_, count)| count > 0);
+    Snapshot {
+        hits: HITS.get(family),
+        misses: MISSES.get(family),
+        private_calls: PRIVATE.get(family),
+        failures: FAILURES.get(family),
+        declines: declines.collect(),
+    }
+}

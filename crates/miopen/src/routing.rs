@@ -1,0 +1,346 @@
+//! Which entry points are forwarded, and what forbids it. The one place that decides by name.
+
+use crate::config::{self, Config};
+use crate::entry;
+use hipplan_miopen_abi::types::{Enum, data_type};
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+/// What an entry point belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Family {
+    /// Handles, error text, profiling.
+    Handle,
+    /// Setters and destroyers of descriptors.
+    Descriptor,
+    /// Forward convolution.
+    ConvForward,
+    /// Backward data.
+    ConvBackwardData,
+    /// Backward weights.
+    ConvBackwardWeights,
+    /// Bias, forward and backward.
+    Bias,
+    /// Convolution, bias and activation in one call.
+    FusedConv,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Handle,
+        Self::Descriptor,
+        Self::ConvForward,
+        Self::ConvBackwardData,
+        Self::ConvBackwardWeights,
+        Self::Bias,
+        Self::FusedConv,
+    ];
+
+    /// As reports and `MIOPEN_DISABLE_HIPDNN_FOR` spell it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Handle => "handle",
+            Self::Descriptor => "descriptor",
+            Self::ConvForward => "convolution-forward",
+            Self::ConvBackwardData => "convolution-backward-data",
+            Self::ConvBackwardWeights => "convolution-backward-weights",
+            Self::Bias => "bias",
+            Self::FusedConv => "convolution-bias-activation",
+        }
+    }
+
+    /// If calls of the family can be answered from plans; the others are only watched.
+    pub const fn is_forwarded(self) -> bool {
+        !matches!(self, Self::Handle | Self::Descriptor)
+    }
+
+    const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// What an entry point does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It goes to MIOpen; the shim notes what it needs to know.
+    Observe,
+    /// It may decide a problem's side, and load.
+    Query,
+    /// It launches.
+    Execute,
+}
+
+/// A function that takes the place of a private one.
+#[derive(Debug, Clone, Copy)]
+pub struct Function(pub *const c_void);
+
+// SAFETY: the address of a function.
+unsafe impl Sync for Function {}
+
+/// One entry point of the shim's.
+#[derive(Debug)]
+pub struct Entry {
+    /// The public name.
+    pub name: &'static str,
+    /// What it belongs to.
+    pub family: Family,
+    /// What it does.
+    pub role: Role,
+    /// What is called in its place.
+    pub function: Function,
+}
+
+macro_rules! entries {
+    ($($name:ident, $family:ident, $role:ident, $module:ident;)*) => {
+        /// The entry points that the shim replaces while forwarding is on; position in [`ENTRIES`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        #[expect(non_camel_case_types, reason = "the names are MIOpen's")]
+        pub enum EntryPoint {
+            $(
+                #[doc = concat!("`", stringify!($name), "`.")]
+                $name,
+            )*
+        }
+
+        /// The forwarding set and what is watched for it.
+        pub static ENTRIES: &[Entry] = &[$(
+            Entry {
+                name: stringify!($name),
+                family: Family::$family,
+                role: Role::$role,
+                function: Function(entry::$module::$name as *const c_void),
+            },
+        )*];
+    };
+}
+
+// Name, family, role, and the module of `entry` that has a function of that name: adding an operation is one line.
+entries! {
+    miopenCreate, Handle, Observe, handle;
+    miopenCreateWithStream, Handle, Observe, handle;
+    miopenDestroy, Handle, Observe, handle;
+    miopenEnableProfiling, Handle, Observe, handle;
+    miopenGetKernelTime, Handle, Observe, handle;
+    miopenGetErrorString, Handle, Observe, handle;
+    miopenGetLastForwardedError, Handle, Observe, handle;
+    miopenGetSolverIdConvAlgorithm, Handle, Observe, handle;
+
+    miopenSet4dTensorDescriptor, Descriptor, Observe, descriptor;
+    miopenSet4dTensorDescriptorEx, Descriptor, Observe, descriptor;
+    miopenSetNdTensorDescriptorWithLayout, Descriptor, Observe, descriptor;
+    miopenSetTensorDescriptor, Descriptor, Observe, descriptor;
+    miopenSetTensorDescriptorV2, Descriptor, Observe, descriptor;
+    miopenSetTensorCastType, Descriptor, Observe, descriptor;
+    miopenDestroyTensorDescriptor, Descriptor, Observe, descriptor;
+    miopenInitConvolutionDescriptor, Descriptor, Observe, descriptor;
+    miopenInitConvolutionNdDescriptor, Descriptor, Observe, descriptor;
+    miopenSetTransposeConvOutputPadding, Descriptor, Observe, descriptor;
+    miopenSetTransposeConvNdOutputPadding, Descriptor, Observe, descriptor;
+    miopenDestroyConvolutionDescriptor, Descriptor, Observe, descriptor;
+}
+
+impl EntryPoint {
+    /// Its line of the table.
+    pub fn entry(self) -> &'static Entry {
+        &ENTRIES[self as usize]
+    }
+
+    /// The public name.
+    pub fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// What it belongs to.
+    pub fn family(self) -> Family {
+        self.entry().family
+    }
+}
+
+/// Position of a public name in [`ENTRIES`].
+pub fn find(name: &[u8]) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.name.as_bytes() == name)
+}
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// The plan store.
+    Forwarded,
+    /// MIOpen's private library.
+    Private,
+}
+
+impl Route {
+    /// As upstream's wrapper spells it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Forwarded => "hipdnn",
+            Self::Private => "miopen",
+        }
+    }
+}
+
+/// Why an entry point has its route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Forwarding is off.
+    ForwardingOff,
+    /// Nothing forwards it.
+    NotInForwardingSet,
+    /// `MIOPEN_DISABLE_HIPDNN_FOR` names it.
+    DisabledByEnv,
+    /// A variable steers MIOpen's own convolutions.
+    SteeredByEnv,
+    /// It is watched and goes to MIOpen.
+    Observed,
+    /// It is forwarded, each problem as its plans allow.
+    InForwardingSet,
+}
+
+impl Reason {
+    /// As upstream's wrapper spells it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::ForwardingOff => "forwarding-off",
+            Self::NotInForwardingSet => "not-in-forwarding-set",
+            Self::DisabledByEnv => "disabled-by-env",
+            Self::SteeredByEnv => "miopen-debug-env",
+            Self::Observed => "observed",
+            Self::InForwardingSet => "in-forwarding-set",
+        }
+    }
+}
+
+/// Route and reason of a public name while forwarding is on, whatever its arguments.
+pub fn decide(name: &[u8], config: &Config) -> (Route, Reason) {
+    match find(name) {
+        None => (Route::Private, Reason::NotInForwardingSet),
+        Some(entry) if !entry.family.is_forwarded() => (Route::Private, Reason::Observed),
+        Some(entry) if config.denials.family(entry.family) => (Route::Private, Reason::DisabledByEnv),
+        Some(entry) if config.steered_by.is_some() && entry.family != Family::Bias => (Route::Private, Reason::SteeredByEnv),
+        Some(_) => (Route::Forwarded, Reason::InForwardingSet),
+    }
+}
+
+/// If anything at all is forwarded; if not, nothing need be watched.
+pub fn forwards_anything(config: &Config) -> bool {
+    ENTRIES.iter().any(|entry| decide(entry.name.as_bytes(), config).0 == Route::Forwarded)
+}
+
+/// What `MIOPEN_DISABLE_HIPDNN_FOR` forbids: a list with commas between its words.
+///
+/// | word | what goes to MIOpen |
+/// | --- | --- |
+/// | `*` | everything |
+/// | an entry point's exact name | the whole family of it: what one call finds, another one runs |
+/// | `convolution`, `convolution-forward`, `bias`, ... ([`Family::word`]) | that family; `convolution` is all but `bias` |
+/// | `fwd`, `bwd`, `wrw` | entry points of that direction |
+/// | `f32`, `f16`, `bf16`, `f64`, `i8`, `i32` | problems whose input is of that type |
+/// | `key:` and hexadecimal digits | problems whose graph key begins so |
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Denials {
+    families: u32,
+    types: u32,
+    keys: Vec<String>,
+}
+
+const CONVOLUTION: u32 =
+    Family::ConvForward.bit() | Family::ConvBackwardData.bit() | Family::ConvBackwardWeights.bit() | Family::FusedConv.bit();
+
+/// Words for families, in lower case.
+const FAMILY_WORDS: &[(&str, u32)] = &[
+    ("*", CONVOLUTION | Family::Bias.bit()),
+    ("convolution", CONVOLUTION),
+    ("fwd", Family::ConvForward.bit() | Family::FusedConv.bit()),
+    ("forward", Family::ConvForward.bit() | Family::FusedConv.bit()),
+    ("bwd", Family::ConvBackwardData.bit()),
+    ("backward-data", Family::ConvBackwardData.bit()),
+    ("wrw", Family::ConvBackwardWeights.bit()),
+    ("backward-weights", Family::ConvBackwardWeights.bit()),
+];
+
+/// Words for data types, in lower case.
+const TYPE_WORDS: &[(&str, Enum)] = &[
+    ("f32", data_type::FLOAT),
+    ("fp32", data_type::FLOAT),
+    ("float", data_type::FLOAT),
+    ("f16", data_type::HALF),
+    ("fp16", data_type::HALF),
+    ("half", data_type::HALF),
+    ("bf16", data_type::BFLOAT16),
+    ("bfloat16", data_type::BFLOAT16),
+    ("f64", data_type::DOUBLE),
+    ("fp64", data_type::DOUBLE),
+    ("double", data_type::DOUBLE),
+    ("i8", data_type::INT8),
+    ("int8", data_type::INT8),
+    ("i32", data_type::INT32),
+    ("int32", data_type::INT32),
+    ("f8", data_type::FLOAT8_FNUZ),
+    ("fp8", data_type::FLOAT8_FNUZ),
+    ("bf8", data_type::BFLOAT8_FNUZ),
+];
+
+impl Denials {
+    /// Reads the list. A word that names nothing is a warning and ignored.
+    pub fn parse(list: &str, warnings: &mut Vec<String>) -> Self {
+        let mut denials = Self::default();
+        for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let lower = word.to_ascii_lowercase();
+            let family = Family::ALL.iter().find(|family| family.is_forwarded() && family.word() == lower);
+            if let Some(entry) = find(word.as_bytes()).filter(|entry| entry.family.is_forwarded()) {
+                denials.families |= entry.family.bit();
+            } else if let Some(family) = family {
+                denials.families |= family.bit();
+            } else if let Some((_, bits)) = FAMILY_WORDS.iter().find(|(known, _)| *known == lower) {
+                denials.families |= bits;
+            } else if let Some((_, value)) = TYPE_WORDS.iter().find(|(known, _)| *known == lower) {
+                denials.types |= 1 << value;
+            } else if let Some(digits) = lower.strip_prefix("key:")
+                && (1..=64).contains(&digits.len())
+                && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+            {
+                denials.keys.push(digits.to_owned());
+            } else {
+                warnings.push(format!("{}: '{word}' names nothing that is forwarded; ignored", config::DISABLE));
+            }
+        }
+        denials
+    }
+
+    /// If the family is denied as a whole.
+    pub fn family(&self, family: Family) -> bool {
+        self.families & family.bit() != 0
+    }
+
+    /// If problems of this `miopenDataType_t` are denied.
+    pub fn data_type(&self, data_type: Enum) -> bool {
+        u32::try_from(data_type).ok().and_then(|bit| 1_u32.checked_shl(bit)).is_some_and(|bit| self.types & bit != 0)
+    }
+
+    /// If the problem with this graph key is denied.
+    pub fn key(&self, key: &[u8; 32]) -> bool {
+        self.keys.iter().any(|digits| {
+            digits.bytes().enumerate().all(|(at, digit)| {
+                let byte = key[at / 2];
+                let nibble = if at % 2 == 0 { byte >> 4 } else { byte & 15 };
+                char::from(digit).to_digit(16) == Some(u32::from(nibble))
+            })
+        })
+    }
+}
+
+static ENABLED: OnceLock<()> = OnceLock::new();
+
+/// A wrapper has attached with forwarding on.
+pub fn enable() {
+    ENABLED.get_or_init(|| ());
+}
+
+/// If a wrapper has attached with forwarding on.
+pub fn is_enabled() -> bool {
+    ENABLED.get().is_some()
+}
