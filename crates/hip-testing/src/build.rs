@@ -1,4 +1,4 @@
-//! Builds the stand-in runtimes from their C++ sources with g++.
+//! Builds the stand-in runtimes, and the stand-in for a compiler, from their C++ sources with g++.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -44,16 +44,19 @@ macro_rules! sources {
 }
 
 const COMMON: [Source; 2] = sources!["common/hip_abi.h", "common/hip_abi.cpp"];
-const HOST: [Source; 8] = sources![
+const HOST: [Source; 10] = sources![
     "host/host.h",
     "host/run.h",
     "host/settings.cpp",
     "host/device.cpp",
     "host/memory.cpp",
     "host/stream.cpp",
+    "host/capture.cpp",
+    "host/naive.cpp",
     "host/module.cpp",
     "host/host.map",
 ];
+const COMPILER: [Source; 1] = sources!["preload/compiler.cpp"];
 const HOST_ROCM5: [Source; 1] = sources!["host/host-rocm5.map"];
 const CUDA: [Source; 2] = sources!["cuda/cuda.cpp", "cuda/cuda.map"];
 
@@ -97,6 +100,15 @@ pub fn host_runtime_rocm5(dir: &Path) -> Result<PathBuf, BuildError> {
     let sources = [&COMMON[..], &HOST[..], &HOST_ROCM5[..]].concat();
     let options = ["-Wl,--version-script,host/host-rocm5.map", "-Wl,-soname,libamdhip64.so.5", "-DHIPPLAN_HOST_ROCM5"];
     library(dir, "host-rocm5", "libamdhip64.so.5", &sources, &options, false)
+}
+
+/// Builds the stand-in for MIOpen's compiler, `libhipplan_compiler.so`, and returns its path. It is preloaded where a program runs MIOpen
+/// on the host runtime: `runtime/preload/compiler.cpp` tells what it does.
+///
+/// # Errors
+/// As of [`host_runtime`].
+pub fn compiler_stand_in(dir: &Path) -> Result<PathBuf, BuildError> {
+    library(dir, "compiler", "libhipplan_compiler.so", &COMPILER, &[], false)
 }
 
 /// Builds the cuda runtime into a folder, unless it is there already, and returns the path of the library. It opens NVIDIA's driver when

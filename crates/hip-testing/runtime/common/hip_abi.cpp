@@ -8,12 +8,12 @@ namespace {
 // Byte offsets of the fields of a layout.
 struct Layout {
     size_t size, total_memory, shared_per_block, registers, warp, threads, thread_dims, grid_dims, clock, major, minor, processors, l2,
-        memory_clock, bus, arch;
+        memory_clock, bus, threads_per_processor, arch;
 };
 
 constexpr size_t NONE = 0;
-constexpr Layout R0600 = {1472, 288, 296, 304, 308, 320, 324, 336, 348, 360, 364, 388, NONE, NONE, NONE, 1160};
-constexpr Layout R0000 = {792, 256, 264, 272, 276, 280, 284, 296, 308, 328, 332, 336, 340, 312, 316, 396};
+constexpr Layout R0600 = {1472, 288, 296, 304, 308, 320, 324, 336, 348, 360, 364, 388, NONE, NONE, NONE, 624, 1160};
+constexpr Layout R0000 = {792, 256, 264, 272, 276, 280, 284, 296, 308, 328, 332, 336, 340, 312, 316, NONE, 396};
 
 template <class T>
 void put(void* out, size_t at, T value) {
@@ -40,6 +40,7 @@ void write(const Layout& at, const DeviceFacts& f, void* out) {
     put<int>(out, at.l2, f.l2_bytes);
     put<int>(out, at.memory_clock, f.memory_clock_khz);
     put<int>(out, at.bus, f.bus_bits);
+    put<int>(out, at.threads_per_processor, f.threads_per_processor);
     memcpy(static_cast<char*>(out) + at.arch, f.arch, sizeof f.arch);
 }
 
@@ -61,14 +62,24 @@ constexpr Named ERRORS[] = {
     {INVALID_IMAGE, "hipErrorInvalidImage", "device kernel image is invalid"},
     {INVALID_CONTEXT, "hipErrorInvalidContext", "invalid device context"},
     {NO_BINARY_FOR_GPU, "hipErrorNoBinaryForGpu", "no kernel image is available for execution on the device"},
+    {FILE_NOT_FOUND, "hipErrorFileNotFound", "file not found"},
     {SHARED_OBJECT_INIT_FAILED, "hipErrorSharedObjectInitFailed", "shared object initialization failed"},
     {INVALID_HANDLE, "hipErrorInvalidHandle", "invalid resource handle"},
+    {ILLEGAL_STATE, "hipErrorIllegalState", "the operation cannot be performed in the present state"},
     {NOT_FOUND, "hipErrorNotFound", "named symbol not found"},
     {NOT_READY, "hipErrorNotReady", "device not ready"},
     {ILLEGAL_ADDRESS, "hipErrorIllegalAddress", "an illegal memory access was encountered"},
     {LAUNCH_OUT_OF_RESOURCES, "hipErrorLaunchOutOfResources", "out of resources"},
     {LAUNCH_FAILURE, "hipErrorLaunchFailure", "unspecified launch failure"},
     {NOT_SUPPORTED, "hipErrorNotSupported", "operation not supported"},
+    {STREAM_CAPTURE_UNSUPPORTED, "hipErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
+    {STREAM_CAPTURE_INVALIDATED, "hipErrorStreamCaptureInvalidated", "operation failed due to a previous error during capture"},
+    {STREAM_CAPTURE_MERGE, "hipErrorStreamCaptureMerge", "operation would result in a merge of separate capture sequences"},
+    {STREAM_CAPTURE_UNMATCHED, "hipErrorStreamCaptureUnmatched", "capture was not ended in the same stream as it began"},
+    {STREAM_CAPTURE_ISOLATION, "hipErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"},
+    {STREAM_CAPTURE_IMPLICIT, "hipErrorStreamCaptureImplicit", "operation would make the legacy stream depend on a capturing blocking stream"},
+    {CAPTURED_EVENT, "hipErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"},
+    {STREAM_CAPTURE_WRONG_THREAD, "hipErrorStreamCaptureWrongThread", "attempt to terminate a thread-local capture sequence from another thread"},
     {UNKNOWN, "hipErrorUnknown", "unknown error"},
 };
 
@@ -95,6 +106,7 @@ bool attribute_of(const DeviceFacts& f, int attribute, int* out) {
     case COMPUTE_CAPABILITY_MINOR: *out = f.minor; return true;
     case MULTIPROCESSOR_COUNT: *out = f.processors; return true;
     case MAX_REGISTERS_PER_BLOCK: *out = f.registers_per_block; return true;
+    case MAX_THREADS_PER_MULTIPROCESSOR: *out = f.threads_per_processor; return true;
     case MAX_SHARED_MEMORY_PER_BLOCK: *out = static_cast<int>(f.shared_per_block); return true;
     case WARP_SIZE: *out = f.warp; return true;
     default: return false;

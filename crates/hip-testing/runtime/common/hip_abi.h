@@ -18,14 +18,24 @@ enum Error : int {
     INVALID_IMAGE = 200,
     INVALID_CONTEXT = 201,
     NO_BINARY_FOR_GPU = 209,
+    FILE_NOT_FOUND = 301,
     SHARED_OBJECT_INIT_FAILED = 303,
     INVALID_HANDLE = 400,
+    ILLEGAL_STATE = 401,
     NOT_FOUND = 500,
     NOT_READY = 600,
     ILLEGAL_ADDRESS = 700,
     LAUNCH_OUT_OF_RESOURCES = 701,
     LAUNCH_FAILURE = 719,
     NOT_SUPPORTED = 801,
+    STREAM_CAPTURE_UNSUPPORTED = 900,
+    STREAM_CAPTURE_INVALIDATED = 901,
+    STREAM_CAPTURE_MERGE = 902,
+    STREAM_CAPTURE_UNMATCHED = 903,
+    STREAM_CAPTURE_ISOLATION = 905,
+    STREAM_CAPTURE_IMPLICIT = 906,
+    CAPTURED_EVENT = 907,
+    STREAM_CAPTURE_WRONG_THREAD = 908,
     UNKNOWN = 999,
 };
 
@@ -47,6 +57,7 @@ enum Attribute : int {
     COMPUTE_CAPABILITY_MINOR = 61,
     MULTIPROCESSOR_COUNT = 63,
     MAX_REGISTERS_PER_BLOCK = 71,
+    MAX_THREADS_PER_MULTIPROCESSOR = 73,
     MAX_SHARED_MEMORY_PER_BLOCK = 74,
     WARP_SIZE = 87,
 };
@@ -56,7 +67,7 @@ struct DeviceFacts {
     char name[256];
     char arch[256];
     uint64_t memory, shared_per_block;
-    int registers_per_block, warp, threads_per_block, clock_khz, memory_clock_khz, bus_bits, processors, l2_bytes, major, minor;
+    int registers_per_block, warp, threads_per_block, threads_per_processor, clock_khz, memory_clock_khz, bus_bits, processors, l2_bytes, major, minor;
 };
 
 // Fills the 1472 bytes of `hipDeviceProp_tR0600` (ROCm 6 and 7).

@@ -35,6 +35,7 @@ DeviceFacts facts(int device) {
     f.shared_per_block = 65536;
     f.registers_per_block = 65536;
     f.threads_per_block = 1024;
+    f.threads_per_processor = 2048;
     f.clock_khz = 2100000;
     f.memory_clock_khz = 1300000;
     f.bus_bits = 8192;
@@ -116,6 +117,16 @@ API int hipGetDevice(int* device) {
     return keep(SUCCESS);
 }
 
+API int hipDeviceTotalMem(size_t* bytes, int device) {
+    ENTER(hipDeviceTotalMem);
+    if (int e = check(device))
+        return keep(e);
+    if (!bytes)
+        return keep(INVALID_VALUE);
+    *bytes = settings.memory;
+    return keep(SUCCESS);
+}
+
 API int hipDeviceGetAttribute(int* value, int attribute, int device) {
     ENTER(hipDeviceGetAttribute);
     if (int e = check(device))
@@ -147,6 +158,7 @@ API int hipGetDeviceProperties(void* properties, int device) {
 
 API int hipDeviceSynchronize() {
     ENTER(hipDeviceSynchronize);
+    NOT_IN_CAPTURE;
     int device = 0;
     if (int e = current_device(&device))
         return keep(e);

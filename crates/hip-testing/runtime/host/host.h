@@ -14,6 +14,9 @@ namespace host {
 
 constexpr int MAX_DEVICES = 8;
 
+// What becomes of MIOpen's simulated kernels: they run, their launches do nothing, or they are not found.
+enum class Naive { RUN, SKIP, MISSING };
+
 // What the environment, or `hipplan_host_configure`, says. settings.cpp lists the names.
 struct Settings {
     int devices = 1;
@@ -26,6 +29,8 @@ struct Settings {
     bool deferred = false;
     uint64_t lost_after = UINT64_MAX;
     int lost_code = LAUNCH_FAILURE;
+    Naive naive = Naive::RUN;
+    std::string counts;
 };
 
 extern std::recursive_mutex mutex;
@@ -39,6 +44,7 @@ public:
 
 private:
     friend uint64_t calls_of(const char* name);
+    friend void write_counts(const char* path);
     friend void reset_calls();
     const char* name_;
     uint64_t calls_ = 0;
@@ -46,12 +52,27 @@ private:
 };
 uint64_t calls_of(const char* name);
 void reset_calls();
+void write_counts(const char* path);
+// Counts an event that is no call: `calls_of` tells it too.
+void count(const std::string& what);
 
 // Begins every function: counted, perhaps failed on request, under the mutex.
 #define ENTER(name)                                         \
     static host::EntryPoint entry_point(#name);             \
     std::lock_guard<std::recursive_mutex> lock(host::mutex); \
     if (int refused = entry_point.enter())                  \
+    return host::keep(refused)
+
+// ENTER of a function that gives the mutex away while it works.
+#define ENTER_UNIQUE(name)                                    \
+    static host::EntryPoint entry_point(#name);               \
+    std::unique_lock<std::recursive_mutex> lock(host::mutex);  \
+    if (int refused = entry_point.enter())                    \
+    return host::keep(refused)
+
+// In a function that must not be called while a stream of this thread is captured, behind ENTER.
+#define NOT_IN_CAPTURE                    \
+    if (int refused = refuse_in_capture()) \
     return host::keep(refused)
 
 // Remembers the result for hipGetLastError, and returns it.
@@ -75,10 +96,42 @@ bool find_range(const void* address, Range* out);
 // stream.cpp
 // The device of a stream; of the null stream, the current one.
 int stream_device(void* stream, int* out);
-// Does an operation now, or on the next wait where operations are deferred.
-int submit(int device, std::function<int()> operation);
+// Whether a stream takes operations in one of its states. Of a valid stream.
+bool stream_is_blocking(void* stream);
+// Does an operation of a stream now, or on the next wait where operations are deferred; or records it where the stream is captured.
+int submit(void* stream, int device, std::function<int()> operation);
+// Records an event as hipEventRecord does.
+int record_event(void* event, void* stream);
 // Does what was deferred: 0, or the first error.
 int drain();
+
+// capture.cpp
+class Capture;
+// Of a call that no capture can hold: 0, or the error, and the captures that it breaks are invalid from then on.
+int refuse_in_capture();
+// Of work on a stream, or on the null stream: whether the operation was recorded, to be done when the graph is launched. `*code` is an
+// error where it could neither be recorded nor may be done.
+bool captured(void* stream, int device, std::function<int()>& operation, int* code);
+// The capture that a stream is part of, or null.
+Capture* capture_of(void* stream);
+// Makes a stream part of the capture that an event was recorded in.
+int join_capture(void* stream, Capture* capture);
+// A capture's number, never used again; 0: of none.
+uint64_t number_of(Capture* capture);
+// The capture of a number, or null if it has ended.
+Capture* capture_numbered(uint64_t number);
+int invalidate(Capture* capture, int code);
+void stream_ended(void* stream);
+
+// naive.cpp
+class NaiveKernel;
+// MIOpen's naive convolution kernel of this name, or null.
+const NaiveKernel* find_naive(const char* name);
+// Bytes of its arguments, without the hidden ones.
+unsigned naive_kernarg(const NaiveKernel* kernel);
+// Whether the launch covers the tensors and they lie in memory.
+int check_naive(const NaiveKernel* kernel, const unsigned grid[3], const char* kernarg);
+void run_naive(const NaiveKernel* kernel, const char* kernarg);
 
 struct Live {
     uint64_t allocations, bytes, host_allocations, modules, streams, events, peak_bytes;

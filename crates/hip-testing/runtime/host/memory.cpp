@@ -114,6 +114,7 @@ using namespace host;
 
 API int hipMalloc(void** out, size_t size) {
     ENTER(hipMalloc);
+    NOT_IN_CAPTURE;
     int device = 0;
     if (int e = current_device(&device))
         return keep(e);
@@ -122,6 +123,7 @@ API int hipMalloc(void** out, size_t size) {
 
 API int hipFree(void* memory) {
     ENTER(hipFree);
+    NOT_IN_CAPTURE;
     int device = 0;
     if (int e = current_device(&device))
         return keep(e);
@@ -134,6 +136,9 @@ API int hipMallocAsync(void** out, size_t size, void* stream) {
     int device = 0;
     if (int e = stream_device(stream, &device))
         return keep(e);
+    // Real graphs have nodes that allocate; here there are none.
+    if (Capture* capture = capture_of(stream))
+        return keep(invalidate(capture, NOT_SUPPORTED));
     return keep(allocate(out, size, device));
 }
 
@@ -145,11 +150,14 @@ API int hipFreeAsync(void* memory, void* stream) {
     Range range;
     if (memory && (!find_range(memory, &range) || range.begin != memory || range.device < 0))
         return keep(INVALID_VALUE);
-    return keep(submit(device, [=] { return release(memory, true); }));
+    if (Capture* capture = capture_of(stream))
+        return keep(invalidate(capture, NOT_SUPPORTED));
+    return keep(submit(stream, device, [=] { return release(memory, true); }));
 }
 
 API int hipHostMalloc(void** out, size_t size, unsigned) {
     ENTER(hipHostMalloc);
+    NOT_IN_CAPTURE;
     int device = 0;
     if (int e = current_device(&device))
         return keep(e);
@@ -158,6 +166,7 @@ API int hipHostMalloc(void** out, size_t size, unsigned) {
 
 API int hipHostFree(void* memory) {
     ENTER(hipHostFree);
+    NOT_IN_CAPTURE;
     drain();
     return keep(release(memory, false));
 }
@@ -176,6 +185,7 @@ API int hipMemGetInfo(size_t* free_bytes, size_t* total) {
 
 API int hipMemcpy(void* to, const void* from, size_t size, int kind) {
     ENTER(hipMemcpy);
+    NOT_IN_CAPTURE;
     int device = 0;
     if (int e = current_device(&device))
         return keep(e);
@@ -187,6 +197,46 @@ API int hipMemcpy(void* to, const void* from, size_t size, int kind) {
     return keep(e);
 }
 
+API int hipMemcpyWithStream(void* to, const void* from, size_t size, int kind, void* stream) {
+    ENTER(hipMemcpyWithStream);
+    NOT_IN_CAPTURE;
+    int device = 0;
+    if (int e = stream_device(stream, &device))
+        return keep(e);
+    if (int e = check_copy(to, from, size, kind))
+        return keep(e);
+    int e = drain();
+    if (size)
+        memmove(to, from, size);
+    return keep(e);
+}
+
+// The size of the allocation that begins at an address.
+API int hipMemPtrGetInfo(void* address, size_t* size) {
+    ENTER(hipMemPtrGetInfo);
+    Range range;
+    if (!size || !address)
+        return keep(INVALID_VALUE);
+    if (!find_range(address, &range) || range.begin != address)
+        return keep(INVALID_VALUE);
+    *size = range.size;
+    return keep(SUCCESS);
+}
+
+API int hipMemset(void* to, int value, size_t size) {
+    ENTER(hipMemset);
+    NOT_IN_CAPTURE;
+    int device = 0;
+    if (int e = current_device(&device))
+        return keep(e);
+    if (int e = check_set(to, size))
+        return keep(e);
+    int e = drain();
+    if (size)
+        memset(to, value, size);
+    return keep(e);
+}
+
 API int hipMemcpyAsync(void* to, const void* from, size_t size, int kind, void* stream) {
     ENTER(hipMemcpyAsync);
     int device = 0;
@@ -194,7 +244,7 @@ API int hipMemcpyAsync(void* to, const void* from, size_t size, int kind, void* 
         return keep(e);
     if (int e = check_copy(to, from, size, kind))
         return keep(e);
-    return keep(submit(device, [=] {
+    return keep(submit(stream, device, [=] {
         if (size)
             memmove(to, from, size);
         return static_cast<int>(SUCCESS);
@@ -208,7 +258,7 @@ API int hipMemsetAsync(void* to, int value, size_t size, void* stream) {
         return keep(e);
     if (int e = check_set(to, size))
         return keep(e);
-    return keep(submit(device, [=] {
+    return keep(submit(stream, device, [=] {
         if (size)
             memset(to, value, size);
         return static_cast<int>(SUCCESS);
@@ -224,7 +274,7 @@ API int hipMemsetD32Async(void* to, int value, size_t count, void* stream) {
         return keep(INVALID_VALUE);
     if (int e = check_set(to, count * 4))
         return keep(e);
-    return keep(submit(device, [=] {
+    return keep(submit(stream, device, [=] {
         for (size_t i = 0; i < count; ++i)
             memcpy(static_cast<char*>(to) + 4 * i, &value, 4);
         return static_cast<int>(SUCCESS);

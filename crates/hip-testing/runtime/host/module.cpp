@@ -6,6 +6,7 @@
 #include "run.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -44,12 +45,14 @@ struct Function {
     void (*entry)(const void*);
     unsigned block, kernarg;
     int device;
+    const NaiveKernel* naive = nullptr;
 };
 
 struct Module {
     int device;
     std::shared_ptr<Library> library;  // null for an AMD code object
     std::set<std::string> kernels;     // of an AMD code object
+    bool naive = false;                // made by the stand-in compiler from the source of MIOpen's naive convolutions
     std::vector<std::unique_ptr<Function>> functions;
 };
 
@@ -290,6 +293,15 @@ void work(const Function& function, HpHostRun* run) {
 }
 
 int launch(const Function& function, const unsigned grid[3], const char* kernarg, const Settings& s) {
+    {
+        std::lock_guard<std::recursive_mutex> lock(mutex);
+        count("kernel " + function.name);
+    }
+    if (function.naive) {
+        if (s.naive != Naive::SKIP)
+            run_naive(function.naive, kernarg);
+        return SUCCESS;
+    }
     unsigned long long next = 0;
     HpHostRun run = {};
     run.entry = function.entry;
@@ -359,6 +371,57 @@ int read_extra(void** extra, const char** buffer, size_t* size) {
     return INVALID_VALUE;
 }
 
+int load_image(Module* module, const char* bytes, uint64_t known_size) {
+    if ((known_size && known_size < sizeof(Elf64_Ehdr)) || memcmp(bytes, ELFMAG, SELFMAG))
+        return INVALID_IMAGE;
+    uint64_t size = image_size(bytes);
+    if (!size || (known_size && size > known_size))
+        return INVALID_IMAGE;
+    Elf64_Ehdr header;
+    memcpy(&header, bytes, sizeof header);
+    if (settings.arch != "host") {
+        if (header.e_machine != EM_AMD_GPU)
+            return NO_BINARY_FOR_GPU;
+        if (int e = check_amd(header))
+            return e;
+        module->kernels = amd_kernels(bytes, size, header);
+        return SUCCESS;
+    }
+    if (header.e_machine == EM_AMD_GPU)
+        return NO_BINARY_FOR_GPU;
+    std::string why;
+    module->library = open_image(bytes, size, &why);
+    if (!module->library) {
+        fprintf(stderr, "host HIP: hipModuleLoadData: %s\n", why.c_str());
+        return INVALID_IMAGE;
+    }
+    return SUCCESS;
+}
+
+// What the stand-in compiler writes in place of an object: this line, then its command line.
+constexpr char PLACEHOLDER[] = "hipplan stand-in object\n";
+
+// `size`: bytes of the image, or 0 where the caller does not know.
+int load_module(void** out, const char* bytes, uint64_t known_size) {
+    int device = 0;
+    if (int e = current_device(&device))
+        return e;
+    if (!out || !bytes)
+        return INVALID_VALUE;
+    auto module = std::make_unique<Module>();
+    module->device = device;
+    if (!strncmp(bytes, PLACEHOLDER, strlen(PLACEHOLDER))) {
+        std::string command(bytes, known_size ? strnlen(bytes, known_size) : strlen(bytes));
+        module->naive = command.find("naive_conv") != std::string::npos;
+    } else if (int e = load_image(module.get(), bytes, known_size))
+        return e;
+    modules.insert(module.get());
+    ++live.modules;
+    count("module");
+    *out = module.release();
+    return SUCCESS;
+}
+
 }  // namespace
 
 }  // namespace host
@@ -367,45 +430,34 @@ using namespace host;
 
 API int hipModuleLoadData(void** out, const void* image) {
     ENTER(hipModuleLoadData);
-    int device = 0;
-    if (int e = current_device(&device))
-        return keep(e);
-    if (!out || !image)
+    NOT_IN_CAPTURE;
+    return keep(load_module(out, static_cast<const char*>(image), 0));
+}
+
+API int hipModuleLoad(void** out, const char* path) {
+    ENTER(hipModuleLoad);
+    NOT_IN_CAPTURE;
+    if (!path)
         return keep(INVALID_VALUE);
-    const char* bytes = static_cast<const char*>(image);
-    if (memcmp(bytes, ELFMAG, SELFMAG))
+    FILE* file = fopen(path, "rb");
+    if (!file)
+        return keep(FILE_NOT_FOUND);
+    std::vector<char> bytes;
+    char part[65536];
+    while (size_t n = fread(part, 1, sizeof part, file))
+        bytes.insert(bytes.end(), part, part + n);
+    fclose(file);
+    if (bytes.empty())
         return keep(INVALID_IMAGE);
-    uint64_t size = image_size(bytes);
-    if (!size)
-        return keep(INVALID_IMAGE);
-    Elf64_Ehdr header;
-    memcpy(&header, bytes, sizeof header);
-    auto module = std::make_unique<Module>();
-    module->device = device;
-    if (settings.arch != "host") {
-        if (header.e_machine != EM_AMD_GPU)
-            return keep(NO_BINARY_FOR_GPU);
-        if (int e = check_amd(header))
-            return keep(e);
-        module->kernels = amd_kernels(bytes, size, header);
-    } else {
-        if (header.e_machine == EM_AMD_GPU)
-            return keep(NO_BINARY_FOR_GPU);
-        std::string why;
-        module->library = open_image(bytes, size, &why);
-        if (!module->library) {
-            fprintf(stderr, "host HIP: hipModuleLoadData: %s\n", why.c_str());
-            return keep(INVALID_IMAGE);
-        }
-    }
-    modules.insert(module.get());
-    ++live.modules;
-    *out = module.release();
-    return keep(SUCCESS);
+    // The readers of text stop at a zero.
+    uint64_t size = bytes.size();
+    bytes.resize(size + sizeof(Elf64_Ehdr), 0);
+    return keep(load_module(out, bytes.data(), size));
 }
 
 API int hipModuleUnload(void* handle) {
     ENTER(hipModuleUnload);
+    NOT_IN_CAPTURE;
     Module* module = static_cast<Module*>(handle);
     if (!modules.count(module))
         return keep(INVALID_HANDLE);
@@ -430,6 +482,15 @@ API int hipModuleGetFunction(void** out, void* handle, const char* name) {
             *out = known.get();
             return keep(SUCCESS);
         }
+    auto hand_out = [&](Function function) {
+        module->functions.push_back(std::make_unique<Function>(std::move(function)));
+        functions.insert(module->functions.back().get());
+        *out = module->functions.back().get();
+        return keep(SUCCESS);
+    };
+    const NaiveKernel* naive = module->naive && settings.naive != Naive::MISSING ? find_naive(name) : nullptr;
+    if (naive)
+        return hand_out(Function{nullptr, name, nullptr, 0, naive_kernarg(naive), module->device, naive});
     std::shared_ptr<Library> library = module->library;
     if (!library) {
         std::string why = "the code object has no such kernel";
@@ -446,65 +507,109 @@ API int hipModuleGetFunction(void** out, void* handle, const char* name) {
     auto kernarg = static_cast<const unsigned*>(dlsym(library->handle, (base + "_kernarg").c_str()));
     if (!entry || !block || !kernarg || *block == 0 || *block > HP_HOST_MAX_BLOCK)
         return keep(NOT_FOUND);
-    auto function = std::make_unique<Function>(Function{library, base, entry, *block, *kernarg, module->device});
-    functions.insert(function.get());
-    *out = function.get();
-    module->functions.push_back(std::move(function));
-    return keep(SUCCESS);
+    return hand_out(Function{library, base, entry, *block, *kernarg, module->device});
 }
 
-API int hipModuleLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                              unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra) {
+namespace host {
+
+namespace {
+
+// Checks a launch and does it. `lock` is held at the start.
+int launch_kernel(std::unique_lock<std::recursive_mutex>& lock, void* handle, const unsigned grid[3], const unsigned block[3],
+                  unsigned shared_bytes, void* stream, void** parameters, void** extra) {
     const Function* function = static_cast<const Function*>(handle);
-    std::shared_ptr<char[]> kernarg;
-    Settings now;
-    unsigned grid[3] = {grid_x, grid_y, grid_z};
-    {
-        ENTER(hipModuleLaunchKernel);
-        if (!functions.count(function))
-            return keep(INVALID_HANDLE);
-        int device = 0, current = 0;
-        if (int e = current_device(&current))
-            return keep(e);
-        if (int e = stream_device(stream, &device))
-            return keep(e);
-        if (device != function->device || device != current)
-            return keep(INVALID_HANDLE);
-        if (!grid_x || !grid_y || !grid_z || grid_x > 0x7fffffffu || grid_y > 65535 || grid_z > 65535)
-            return keep(INVALID_VALUE);
-        // Arguments one by one are not what the executor passes, and their sizes are unknown here.
-        if (parameters)
-            return keep(INVALID_VALUE);
-        const char* buffer = nullptr;
-        size_t size = 0;
-        if (int e = read_extra(extra, &buffer, &size))
-            return keep(e);
-        if (size != function->kernarg) {
-            fprintf(stderr, "host HIP: %s: %zu bytes of arguments, it takes %u\n", function->name.c_str(), size, function->kernarg);
-            return keep(INVALID_VALUE);
-        }
-        if (block_x != function->block || block_y != 1 || block_z != 1 || shared_bytes != 0) {
-            fprintf(stderr, "host HIP: %s: block of %u x %u x %u threads and %u bytes of shared memory, it takes %u x 1 x 1 and 0\n",
-                    function->name.c_str(), block_x, block_y, block_z, shared_bytes, function->block);
-            return keep(LAUNCH_OUT_OF_RESOURCES);
-        }
-        if (int e = check_pointers(*function, buffer))
-            return keep(e);
-        count_launch(device);
-        if (int e = lost(device))
-            return keep(e);
-        // Of exactly its size, so that a sanitizer sees a kernel that reads beyond.
-        kernarg.reset(new char[size]);
-        memcpy(kernarg.get(), buffer, size);
-        now = settings;
-        if (now.deferred)
-            return keep(submit(device, [=] {
-                unsigned blocks[3] = {grid_x, grid_y, grid_z};
-                return launch(*function, blocks, kernarg.get(), now);
-            }));
+    if (!functions.count(function))
+        return INVALID_HANDLE;
+    int device = 0, current = 0;
+    if (int e = current_device(&current))
+        return e;
+    if (int e = stream_device(stream, &device))
+        return e;
+    if (device != function->device || device != current)
+        return INVALID_HANDLE;
+    if (!grid[0] || !grid[1] || !grid[2] || grid[0] > 0x7fffffffu || grid[1] > 65535 || grid[2] > 65535)
+        return INVALID_VALUE;
+    // Arguments one by one are not what callers pass here, and their sizes are unknown.
+    if (parameters)
+        return INVALID_VALUE;
+    const char* buffer = nullptr;
+    size_t size = 0;
+    if (int e = read_extra(extra, &buffer, &size))
+        return e;
+    // AMD's compilers add hidden arguments behind those of the source; MIOpen's callers may give room for them.
+    if (function->naive ? size < function->kernarg || size > function->kernarg + 256 : size != function->kernarg) {
+        fprintf(stderr, "host HIP: %s: %zu bytes of arguments, it takes %u\n", function->name.c_str(), size, function->kernarg);
+        return INVALID_VALUE;
     }
+    if (function->naive ? uint64_t(block[0]) * block[1] * block[2] > HP_HOST_MAX_BLOCK || !block[0] || block[1] != 1 || block[2] != 1
+                        : block[0] != function->block || block[1] != 1 || block[2] != 1 || shared_bytes != 0) {
+        fprintf(stderr, "host HIP: %s: block of %u x %u x %u threads and %u bytes of shared memory, it takes %u x 1 x 1 and 0\n",
+                function->name.c_str(), block[0], block[1], block[2], shared_bytes, function->block);
+        return LAUNCH_OUT_OF_RESOURCES;
+    }
+    if (int e = check_pointers(*function, buffer))
+        return e;
+    if (function->naive)
+        if (int e = check_naive(function->naive, grid, buffer))
+            return e;
+    count_launch(device);
+    if (int e = lost(device))
+        return e;
+    // Of exactly its size, so that a sanitizer sees a kernel that reads beyond.
+    std::shared_ptr<char[]> kernarg(new char[size]);
+    memcpy(kernarg.get(), buffer, size);
+    Settings now = settings;
+    std::array<unsigned, 3> blocks = {grid[0], grid[1], grid[2]};
+    std::function<int()> operation = [=] { return launch(*function, blocks.data(), kernarg.get(), now); };
+    int code = SUCCESS;
+    if (captured(stream, device, operation, &code))
+        return code;
+    if (now.deferred)
+        return submit(stream, device, std::move(operation));
     // Launches of several threads run side by side.
-    return keep(launch(*function, grid, kernarg.get(), now));
+    lock.unlock();
+    code = launch(*function, blocks.data(), kernarg.get(), now);
+    lock.lock();
+    return code;
+}
+
+}  // namespace
+
+}  // namespace host
+
+API int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                              unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra) {
+    ENTER_UNIQUE(hipModuleLaunchKernel);
+    unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
+    return keep(launch_kernel(lock, function, grid, block, shared_bytes, stream, parameters, extra));
+}
+
+// The grid is told in threads, and two events take the time of the kernel alone.
+API int hipExtModuleLaunchKernel(void* function, unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned block_x,
+                                 unsigned block_y, unsigned block_z, size_t shared_bytes, void* stream, void** parameters, void** extra,
+                                 void* start, void* stop, unsigned) {
+    ENTER_UNIQUE(hipExtModuleLaunchKernel);
+    unsigned threads[3] = {threads_x, threads_y, threads_z}, block[3] = {block_x, block_y, block_z}, grid[3];
+    for (int i = 0; i < 3; ++i) {
+        // The last block may be smaller on real devices; no kernel that is known here has one.
+        if (!block[i] || threads[i] % block[i])
+            return keep(INVALID_VALUE);
+        grid[i] = threads[i] / block[i];
+    }
+    if (shared_bytes > 65536)
+        return keep(INVALID_VALUE);
+    if (start)
+        if (int e = record_event(start, stream))
+            return keep(e);
+    if (int e = launch_kernel(lock, function, grid, block, static_cast<unsigned>(shared_bytes), stream, parameters, extra))
+        return keep(e);
+    return keep(stop ? record_event(stop, stream) : static_cast<int>(SUCCESS));
+}
+
+// No kernel that is known here waits for other blocks.
+API int hipModuleLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**) {
+    ENTER(hipModuleLaunchCooperativeKernel);
+    return keep(NOT_SUPPORTED);
 }
 
 API int hipFuncGetAttribute(int* value, int attribute, const void* handle) {
@@ -515,7 +620,7 @@ API int hipFuncGetAttribute(int* value, int attribute, const void* handle) {
     if (!value || attribute < 0 || attribute > 9)
         return keep(INVALID_VALUE);
     // 0: most threads of a block. What else there is, of registers and memory, does not exist here.
-    *value = attribute == 0 ? static_cast<int>(function->block) : 0;
+    *value = attribute != 0 ? 0 : function->naive ? HP_HOST_MAX_BLOCK : static_cast<int>(function->block);
     return keep(SUCCESS);
 }
 

@@ -13,12 +13,15 @@
 //   HIPPLAN_HOST_HIP_DEFERRED    1: work on streams happens at the next wait, not at once
 //   HIPPLAN_HOST_HIP_LOST        N or N:CODE: after N launches on a device every call there fails with the code; 719
 //   HIPPLAN_HOST_HIP_FAIL        NAME:N:CODE, by commas: the N-th call of a function from now fails with the code; N+: and all later ones
+//   HIPPLAN_HOST_HIP_NAIVE       MIOpen's naive convolutions: `run`; `skip`: launches do nothing; `missing`: they are not found
+//   HIPPLAN_HOST_HIP_COUNTS      file that is written at exit: a line "COUNT NAME" for each function called, and for events of other kinds
 //   HIPPLAN_HOST_HIP_LEAKS       1: what is left at exit is reported on stderr; `fail`: and the process ends with code 66
 #include "host.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <unistd.h>
 #include <vector>
 
@@ -39,6 +42,10 @@ struct Fault {
 
 std::vector<Fault> faults;
 EntryPoint* entry_points = nullptr;
+std::map<std::string, uint64_t>& events() {
+    static auto* events = new std::map<std::string, uint64_t>;
+    return *events;
+}
 uint64_t launches[MAX_DEVICES];
 pid_t owner = 0;
 int report_leaks = 0;
@@ -107,7 +114,11 @@ bool configure(const std::string& key, const std::string& value) {
             next.push_back({parts[0], nth, stays, static_cast<int>(code)});
         }
         faults = std::move(next);
-    } else if (key == "LEAKS" && (value == "fail" || is_number))
+    } else if (key == "NAIVE" && (value == "run" || value == "skip" || value == "missing"))
+        s.naive = value == "run" ? Naive::RUN : value == "skip" ? Naive::SKIP : Naive::MISSING;
+    else if (key == "COUNTS")
+        s.counts = value;
+    else if (key == "LEAKS" && (value == "fail" || is_number))
         report_leaks = value == "fail" ? 2 : n != 0;
     else
         return false;
@@ -117,7 +128,8 @@ bool configure(const std::string& key, const std::string& value) {
 struct AtLoad {
     AtLoad() {
         owner = getpid();
-        for (const char* key : {"DEVICES", "ARCH", "TWINS", "MEMORY", "POISON", "THREADS", "ORDER", "DEFERRED", "LOST", "FAIL", "LEAKS"}) {
+        for (const char* key : {"DEVICES", "ARCH", "TWINS", "MEMORY", "POISON", "THREADS", "ORDER", "DEFERRED", "LOST", "FAIL", "NAIVE",
+                                "COUNTS", "LEAKS"}) {
             std::string name = std::string("HIPPLAN_HOST_HIP_") + key;
             const char* value = getenv(name.c_str());
             if (value && *value && !configure(key, value)) {
@@ -127,6 +139,8 @@ struct AtLoad {
         }
     }
     ~AtLoad() {
+        if (getpid() == owner && !settings.counts.empty())
+            write_counts(settings.counts.c_str());
         Live l = live;
         bool leaked = l.allocations || l.host_allocations || l.modules || l.streams || l.events;
         if (!report_leaks || getpid() != owner || !leaked)
@@ -165,16 +179,36 @@ int EntryPoint::enter() {
     return 0;
 }
 
+void count(const std::string& what) { ++events()[what]; }
+
 uint64_t calls_of(const char* name) {
+    auto event = events().find(name);
+    if (event != events().end())
+        return event->second;
     for (EntryPoint* e = entry_points; e; e = e->next_)
         if (!strcmp(e->name_, name))
             return e->calls_;
     return 0;
 }
 
+void write_counts(const char* path) {
+    FILE* file = fopen(path, "w");
+    if (!file) {
+        fprintf(stderr, "host HIP: %s cannot be written\n", path);
+        return;
+    }
+    for (EntryPoint* e = entry_points; e; e = e->next_)
+        if (e->calls_)
+            fprintf(file, "%llu %s\n", (unsigned long long)e->calls_, e->name_);
+    for (auto& [name, n] : events())
+        fprintf(file, "%llu %s\n", (unsigned long long)n, name.c_str());
+    fclose(file);
+}
+
 void reset_calls() {
     for (EntryPoint* e = entry_points; e; e = e->next_)
         e->calls_ = 0;
+    events().clear();
 }
 
 int keep(int code) {
@@ -202,7 +236,14 @@ API void hipplan_host_live(uint64_t* counts) {
     memcpy(counts, &live, sizeof live);
 }
 
-// Calls of a function since the library was loaded or they were reset.
+// Counts an event of another library of the test, such as `compiler`.
+API void hipplan_host_count(const char* what) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    count(what);
+}
+
+// Calls of a function since the library was loaded or they were reset. Of other events: `module`, one loaded; `kernel NAME`, one run;
+// `compiler`, a run of the stand-in compiler.
 API uint64_t hipplan_host_calls(const char* name) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
     return calls_of(name);

@@ -11,12 +11,14 @@ namespace {
 
 struct Stream {
     int device;
+    unsigned flags;
 };
 
 struct Event {
     int device;
     unsigned flags;
     bool recorded = false, pending = false;
+    uint64_t capture = 0;  // number of the capture that it was last recorded in
     std::chrono::steady_clock::time_point at;
 };
 
@@ -34,6 +36,34 @@ Event* event_of(void* handle) {
     return events.count(event) ? event : nullptr;
 }
 
+int create_stream(void** out, unsigned flags) {
+    int device = 0;
+    if (int e = current_device(&device))
+        return e;
+    if (!out || flags > 1)
+        return INVALID_VALUE;
+    Stream* stream = new Stream{device, flags};
+    streams.insert(stream);
+    ++live.streams;
+    *out = stream;
+    return SUCCESS;
+}
+
+int create_event(void** out, unsigned flags) {
+    int device = 0;
+    if (int e = current_device(&device))
+        return e;
+    if (!out)
+        return INVALID_VALUE;
+    Event* event = new Event{};
+    event->device = device;
+    event->flags = flags;
+    events.insert(event);
+    ++live.events;
+    *out = event;
+    return SUCCESS;
+}
+
 }  // namespace
 
 int stream_device(void* stream, int* out) {
@@ -45,7 +75,12 @@ int stream_device(void* stream, int* out) {
     return lost(*out);
 }
 
-int submit(int device, std::function<int()> operation) {
+bool stream_is_blocking(void* stream) { return static_cast<Stream*>(stream)->flags == 0; }
+
+int submit(void* stream, int device, std::function<int()> operation) {
+    int code = 0;
+    if (captured(stream, device, operation, &code))
+        return code;
     if (!settings.deferred && queue.empty())
         return operation();
     queue.push_back({device, std::move(operation)});
@@ -66,28 +101,44 @@ int drain() {
     return first;
 }
 
+int record_event(void* handle, void* stream) {
+    int device = 0;
+    if (int e = stream_device(stream, &device))
+        return e;
+    Event* event = event_of(handle);
+    if (!event || event->device != device)
+        return INVALID_HANDLE;
+    event->capture = number_of(capture_of(stream));
+    // Of a captured event there is no time to be told.
+    event->recorded = event->pending = event->capture == 0;
+    if (event->capture)
+        return SUCCESS;
+    return submit(stream, device, [=] {
+        event->pending = false;
+        event->at = std::chrono::steady_clock::now();
+        return static_cast<int>(SUCCESS);
+    });
+}
+
 }  // namespace host
 
 using namespace host;
 
 API int hipStreamCreateWithFlags(void** out, unsigned flags) {
     ENTER(hipStreamCreateWithFlags);
-    int device = 0;
-    if (int e = current_device(&device))
-        return keep(e);
-    if (!out || flags > 1)
-        return keep(INVALID_VALUE);
-    Stream* stream = new Stream{device};
-    streams.insert(stream);
-    ++live.streams;
-    *out = stream;
-    return keep(SUCCESS);
+    return keep(create_stream(out, flags));
+}
+
+API int hipStreamCreate(void** out) {
+    ENTER(hipStreamCreate);
+    return keep(create_stream(out, 0));
 }
 
 API int hipStreamDestroy(void* stream) {
     ENTER(hipStreamDestroy);
     if (!streams.count(static_cast<Stream*>(stream)))
         return keep(INVALID_HANDLE);
+    stream_ended(stream);
     int e = drain();
     streams.erase(static_cast<Stream*>(stream));
     delete static_cast<Stream*>(stream);
@@ -100,6 +151,10 @@ API int hipStreamSynchronize(void* stream) {
     int device = 0;
     if (int e = stream_device(stream, &device))
         return keep(e);
+    if (Capture* capture = capture_of(stream))
+        return keep(invalidate(capture, STREAM_CAPTURE_UNSUPPORTED));
+    if (!stream)
+        NOT_IN_CAPTURE;
     int e = drain();
     return keep(e ? e : lost(device));
 }
@@ -109,24 +164,27 @@ API int hipStreamWaitEvent(void* stream, void* event, unsigned flags) {
     int device = 0;
     if (int e = stream_device(stream, &device))
         return keep(e);
+    Event* awaited = event_of(event);
+    if (!awaited)
+        return keep(INVALID_HANDLE);
+    if (flags)
+        return keep(INVALID_VALUE);
+    if (Capture* capture = capture_numbered(awaited->capture))
+        return keep(stream ? join_capture(stream, capture) : invalidate(capture, STREAM_CAPTURE_IMPLICIT));
+    if (Capture* capture = capture_of(stream))
+        return keep(awaited->recorded ? invalidate(capture, STREAM_CAPTURE_ISOLATION) : SUCCESS);
     // The order of the calls is an order that every wait permits.
-    return keep(!event_of(event) ? INVALID_HANDLE : flags ? INVALID_VALUE : SUCCESS);
+    return keep(SUCCESS);
 }
 
 API int hipEventCreateWithFlags(void** out, unsigned flags) {
     ENTER(hipEventCreateWithFlags);
-    int device = 0;
-    if (int e = current_device(&device))
-        return keep(e);
-    if (!out)
-        return keep(INVALID_VALUE);
-    Event* event = new Event{};
-    event->device = device;
-    event->flags = flags;
-    events.insert(event);
-    ++live.events;
-    *out = event;
-    return keep(SUCCESS);
+    return keep(create_event(out, flags));
+}
+
+API int hipEventCreate(void** out) {
+    ENTER(hipEventCreate);
+    return keep(create_event(out, 0));
 }
 
 API int hipEventDestroy(void* handle) {
@@ -143,18 +201,7 @@ API int hipEventDestroy(void* handle) {
 
 API int hipEventRecord(void* handle, void* stream) {
     ENTER(hipEventRecord);
-    int device = 0;
-    if (int e = stream_device(stream, &device))
-        return keep(e);
-    Event* event = event_of(handle);
-    if (!event || event->device != device)
-        return keep(INVALID_HANDLE);
-    event->recorded = event->pending = true;
-    return keep(submit(device, [=] {
-        event->pending = false;
-        event->at = std::chrono::steady_clock::now();
-        return static_cast<int>(SUCCESS);
-    }));
+    return keep(record_event(handle, stream));
 }
 
 API int hipEventSynchronize(void* handle) {
@@ -162,6 +209,8 @@ API int hipEventSynchronize(void* handle) {
     Event* event = event_of(handle);
     if (!event)
         return keep(INVALID_HANDLE);
+    if (Capture* capture = capture_numbered(event->capture))
+        return keep(invalidate(capture, CAPTURED_EVENT));
     if (int e = lost(event->device))
         return keep(e);
     return keep(event->pending ? drain() : SUCCESS);
@@ -172,6 +221,8 @@ API int hipEventQuery(void* handle) {
     Event* event = event_of(handle);
     if (!event)
         return keep(INVALID_HANDLE);
+    if (Capture* capture = capture_numbered(event->capture))
+        return keep(invalidate(capture, CAPTURED_EVENT));
     if (int e = lost(event->device))
         return keep(e);
     return keep(event->pending ? NOT_READY : SUCCESS);
@@ -187,5 +238,8 @@ API int hipEventElapsedTime(float* milliseconds, void* from, void* to) {
     if (first->pending || second->pending)
         return keep(NOT_READY);
     *milliseconds = std::chrono::duration<float, std::milli>(second->at - first->at).count();
+    // A clock that stood still between them would tell a kernel of no time.
+    if (first != second && *milliseconds == 0)
+        *milliseconds = 1e-6f;
     return keep(SUCCESS);
 }
