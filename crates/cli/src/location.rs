@@ -1,27 +1,14 @@
 //! Where the store is.
 
 use crate::{Global, output};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use hipplan::{Mode, Store};
 use std::path::PathBuf;
 
-/// The store's folder: the option, else the environment, else the user's cache folder. Relative cache variables are ignored, as the
-/// XDG specification asks.
+/// The store's folder: the option, else the environment, else the user's cache folder.
 pub(crate) fn store_path(global: &Global) -> anyhow::Result<PathBuf> {
-    if let Some(path) = &global.store {
-        return Ok(path.clone());
-    }
-    let var = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    if let Some(path) = var("HIPPLAN_STORE") {
-        return Ok(path);
-    }
-    if let Some(cache) = var("XDG_CACHE_HOME").filter(|p| p.is_absolute()) {
-        return Ok(cache.join("hipplan/store"));
-    }
-    match var("HOME").filter(|p| p.is_absolute()) {
-        Some(home) => Ok(home.join(".cache/hipplan/store")),
-        None => bail!("no store: give --store, or set HIPPLAN_STORE, XDG_CACHE_HOME or HOME"),
-    }
+    let path = global.store.clone().or_else(hipplan::default_store_path);
+    path.context("no store: give --store, or set HIPPLAN_STORE, XDG_CACHE_HOME or HOME")
 }
 
 /// Opens the store to write, and makes it if it is not there.

@@ -179,7 +179,7 @@ impl ArgumentTable {
             (_, _) if slot.given == self.execution => InvalidValue::Twice { uid: slot.uid },
             (BindingKind::Device, What::Scalar | What::Override) => InvalidValue::ScalarForTensor,
             (BindingKind::Device, What::Device) if found != expected => InvalidValue::Memory { found, expected },
-            (_, What::Device | What::Raw) if entry.pointer.is_null() => InvalidValue::Null,
+            (_, What::Device | What::Raw | What::RawOverride) if entry.pointer.is_null() => InvalidValue::Null,
             (BindingKind::Device, _) if slot.is_written && !entry.writable => InvalidValue::ReadOnly,
             (BindingKind::Device, _) if entry.len < slot.span_bytes => {
                 InvalidValue::BufferSize { found: entry.len, expected: slot.span_bytes }
@@ -198,7 +198,7 @@ impl Slot {
     #[inline(always)]
     fn accept(&mut self, entry: &Entry, space: SpaceKey, execution: u64) -> bool {
         let is_usable = match (self.kind, entry.what) {
-            (BindingKind::Device, What::Device | What::Raw) => self.device(entry, space),
+            (BindingKind::Device, What::Device | What::Raw | What::RawOverride) => self.device(entry, space),
             _ => match self.scalar(entry) {
                 Some(is_usable) => is_usable,
                 // An inert entry changes nothing, however often it stands there.
@@ -220,7 +220,9 @@ impl Slot {
                 self.element = Element(entry.element);
                 Some(entry.dtype == self.dtype)
             }
-            (BindingKind::RuntimeScalar, What::Raw) => Some(self.read_host_scalar(entry.pointer)),
+            (BindingKind::RuntimeScalar, What::Raw | What::RawOverride) | (BindingKind::DefaultedScalar, What::RawOverride) => {
+                Some(self.read_host_scalar(entry.pointer))
+            }
             (BindingKind::Constant, _) | (BindingKind::DefaultedScalar, What::Scalar | What::Device | What::Raw) => None,
             (BindingKind::RuntimeScalar, What::Device) | (BindingKind::Device, _) => Some(false),
         }

@@ -8,13 +8,15 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 
 /// What kind of thing stands under a uid. A device buffer and a host scalar are different things, so that the confusion of R16 §7.3
-/// cannot be written down in Rust; only [`Raw`](Self::Raw), for C callers, leaves it to the plan to tell them apart.
+/// cannot be written down in Rust; only the raw ones, for C callers, leave it to the plan to tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A buffer for a device tensor.
     Device,
     /// `uid -> void*`: a device pointer, or a host pointer if the plan's runtime set holds the uid.
     Raw,
+    /// The same, and a host pointer of a scalar with a default is read too.
+    RawOverride,
     /// A runtime scalar's value; inert for constants and for scalars with a default.
     Scalar,
     /// A value that replaces a default too.
@@ -134,6 +136,16 @@ impl<'b> VariantPack<'b> {
         let pointer: *mut u8 = pointer.cast();
         let len = if pointer.is_null() { 0 } else { u64::MAX };
         self.push(Entry { pointer, len, writable: true, ..Entry::new(uid, What::Raw) })
+    }
+
+    /// [`raw`](Self::raw), and a value that the pointer of a scalar with a default points to replaces the default.
+    ///
+    /// # Safety
+    /// As of [`raw`](Self::raw).
+    pub unsafe fn raw_override(&mut self, uid: i64, pointer: *mut c_void) -> &mut Self {
+        let pointer: *mut u8 = pointer.cast();
+        let len = if pointer.is_null() { 0 } else { u64::MAX };
+        self.push(Entry { pointer, len, writable: true, ..Entry::new(uid, What::RawOverride) })
     }
 
     fn buffer(&mut self, uid: i64, (pointer, len, space): (*mut u8, usize, MemorySpace), writable: bool) -> &mut Self {

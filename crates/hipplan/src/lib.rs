@@ -62,5 +62,5 @@ pub use hipplan_serialize::{
     TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id, explain, floors, form, graph, hipdnn,
     json, ops,
 };
-pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
+pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport, default_store_path};
 pub use runtime::{RestoreError, Runtime};

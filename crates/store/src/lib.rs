@@ -26,6 +26,7 @@
     )
 )]
 
+mod default_path;
 mod entry;
 mod error;
 mod faults;
@@ -44,6 +45,7 @@ mod store;
 mod verify;
 mod walk;
 
+pub use default_path::default_store_path;
 pub use error::StoreError;
 pub use limits::Limits;
 pub use outcome::{Lookup, Miss, Persisted, Put};

@@ -59,7 +59,8 @@ static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
 impl HipRuntime {
     /// The runtime in the library that the environment variable `HIPPLAN_HIP_LIBRARY` names, or else the first of `libamdhip64.so.7`,
-    /// `.so.6`, `.so.5` and `.so` that the system's loader finds. With the feature `hip-link`, in place of the latter, the one that the
+    /// `.so.6`, `.so.5` and `.so` that the process has loaded already, whose streams and memory its other parts use, or else the first of
+    /// them that the system's loader finds. With the feature `hip-link`, in place of the latter, the one that the
     /// program is linked with. Loaded and initialised at the first call; a runtime that could not be initialised is not tried again in this
     /// process, while libraries that were not there are looked for at each call.
     ///
@@ -114,6 +115,14 @@ impl HipRuntime {
     #[cfg(not(feature = "hip-link"))]
     fn load_default() -> Result<(String, Symbols), HipError> {
         let mut tried = Vec::with_capacity(CANDIDATES.len());
+        #[cfg(unix)]
+        for name in CANDIDATES {
+            match Symbols::of_loaded(Path::new(name)) {
+                Some(Ok(symbols)) => return Ok((name.to_owned(), symbols)),
+                // What has a HIP runtime's name and is none may stand before one that is found by its path.
+                Some(Err(_)) | None => {}
+            }
+        }
         for name in CANDIDATES {
             match Self::load(Path::new(name)) {
                 Ok(symbols) => return Ok((name.to_owned(), symbols)),
@@ -172,6 +181,28 @@ impl HipRuntime {
         let mut version = 0;
         // SAFETY: the pointer is to a number.
         (unsafe { get(&raw mut version) } == HipCode::SUCCESS).then_some(version)
+    }
+
+    /// The calling thread's current device: 0 where the runtime does not say.
+    ///
+    /// # Errors
+    /// As of [`device`](Self::device).
+    pub fn current_device(&self) -> Result<HipDevice, HipError> {
+        if process::is_forked() {
+            return Err(HipError::Forked);
+        }
+        let mut ordinal = 0;
+        if let Some(get) = self.0.symbols.hipGetDevice {
+            // SAFETY: the pointer is to a number.
+            let code = unsafe { get(&raw mut ordinal) };
+            self.0.check("hipGetDevice", code).map_err(|failure| HipError::Call {
+                ordinal: 0,
+                doing: "asking for the current device".to_owned(),
+                failure,
+            })?;
+        }
+        // No runtime answers a number below 0; one that did has no such device.
+        self.device(u32::try_from(ordinal).unwrap_or(u32::MAX))
     }
 
     /// The device with this number. Opened at the first call; all are one device.

@@ -136,6 +136,21 @@ fn reason(error: &libloading::Error, path: &Path) -> String {
 }
 
 impl Symbols {
+    /// Resolves the symbols of a library that this process has loaded already, under this path or SONAME; nothing if it has none.
+    #[cfg(all(unix, not(feature = "hip-link")))]
+    pub(super) fn of_loaded(path: &Path) -> Option<Result<Self, LoadFailure>> {
+        use libloading::os::unix;
+        // SAFETY: nothing is loaded, so nothing is run.
+        let library = unsafe { unix::Library::open(Some(path), libc::RTLD_NOLOAD | unix::RTLD_NOW | unix::RTLD_LOCAL) }.ok()?;
+        let library = libloading::Library::from(library);
+        let symbols = Self::resolve(&library);
+        if symbols.is_ok() {
+            // As of one that is opened here: whoever loaded it may close it.
+            std::mem::forget(library);
+        }
+        Some(symbols)
+    }
+
     /// Opens a library for good and resolves its symbols. One that lacks some is closed again.
     pub(super) fn open(path: &Path) -> Result<Self, LoadFailure> {
         // SAFETY: whoever names the path, or installs a library under HIP's name, has it run code here; a HIP runtime's constructors

@@ -4,7 +4,7 @@
 
 mod worker;
 
-pub use worker::serve_if_asked;
+pub use worker::{serve_if_asked, set_worker};
 
 use super::check::amd;
 use super::child::Folder;
@@ -50,18 +50,23 @@ pub struct Hiprtc {
 
 impl Hiprtc {
     /// Finds the library: what `HIPPLAN_HIPRTC_LIBRARY` names, otherwise `libhiprtc.so.7`, `.6`, `.5`, `.so`, ROCm's own in `/opt/rocm`, then
-    /// the same of `libamdhip64`, which has it in older releases. The worker is this program.
+    /// the same of `libamdhip64`, which has it in older releases. The worker is this program, or
+    /// the one that [`set_worker`] named: no other is ever started.
     ///
     /// # Errors
     /// There is none, with every name that was tried; or this program is no worker, because its `main` does not call [`serve_if_asked`].
     pub fn find() -> Result<Self, KernelCompileError> {
+        let named = std::env::var_os(HIPRTC_VARIABLE).filter(|name| !name.is_empty());
+        let library = named.as_deref().map(Path::new);
+        if let Some(worker) = worker::other() {
+            return Self::with_worker(worker, library);
+        }
         let program = std::env::current_exe().map_err(|source| KernelCompileError::Start { program: "this program".into(), source })?;
         if !worker::serves() {
             let reason = "it is no worker for hiprtc: its main must begin with serve_if_asked()".to_owned();
             return Err(KernelCompileError::Unusable { path: program, reason });
         }
-        let named = std::env::var_os(HIPRTC_VARIABLE).filter(|name| !name.is_empty());
-        Self::with_worker(&program, named.as_deref().map(Path::new))
+        Self::with_worker(&program, library)
     }
 
     /// Takes a library, or looks for one, with another program as the worker.

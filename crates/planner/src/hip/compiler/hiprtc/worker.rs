@@ -8,6 +8,7 @@ use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// First argument of a worker.
@@ -30,6 +31,20 @@ static SERVES: AtomicBool = AtomicBool::new(false);
 /// Whether this program has called [`serve_if_asked`].
 pub(super) fn serves() -> bool {
     SERVES.load(Ordering::Relaxed)
+}
+
+/// The program that is to work in place of this one.
+static OTHER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names a program that works for [`Hiprtc::find`](super::Hiprtc::find) in place of this one: a library in somebody else's program has none
+/// of its own. The first call counts.
+pub fn set_worker(program: &Path) {
+    OTHER.get_or_init(|| program.to_owned());
+}
+
+/// The program that [`set_worker`] named.
+pub(super) fn other() -> Option<&'static Path> {
+    OTHER.get().map(PathBuf::as_path)
 }
 
 /// Makes this program one that [`Hiprtc`](super::Hiprtc) can use as its worker: call it first in `main`. If the program was started as a

@@ -1,0 +1,84 @@
+//! A plan that is ready to execute on several threads: what `hipplan_plan_t` is.
+
+use crate::failure::Failure;
+use crate::lane::{Call, Lane};
+use crate::library::Shared;
+use hipplan_exec::{BoundPlan, ExecError};
+use hipplan_serialize::PlanKey;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Executions that can be prepared at once. What a lane holds is small, and preparing takes microseconds: more threads seldom meet.
+const LANES: usize = 4;
+
+/// Copies of one bound plan, each with arguments of its own.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    shared: Arc<Shared>,
+    lanes: Box<[Mutex<Lane>]>,
+    workspace_size: u64,
+    key: PlanKey,
+}
+
+impl Bound {
+    /// `bind` is called for each lane. Code objects are loaded by the first.
+    pub(crate) fn new(shared: &Arc<Shared>, tensors: usize, bind: impl Fn() -> Result<BoundPlan, ExecError>) -> Result<Self, ExecError> {
+        let first = Lane::new(bind()?, tensors);
+        let (workspace_size, key) = (first.plan().workspace_size(), first.plan().key());
+        let mut lanes = Vec::with_capacity(LANES);
+        lanes.push(Mutex::new(first));
+        for _ in 1..LANES {
+            lanes.push(Mutex::new(Lane::new(bind()?, tensors)));
+        }
+        Ok(Self { shared: Arc::clone(shared), lanes: lanes.into_boxed_slice(), workspace_size, key })
+    }
+
+    pub(crate) fn workspace_size(&self) -> u64 {
+        self.workspace_size
+    }
+
+    pub(crate) fn key(&self) -> PlanKey {
+        self.key
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// A lane that nobody uses; if all are in use, the first, when it is free again.
+    #[inline]
+    fn lane(&self) -> Result<MutexGuard<'_, Lane>, Failure> {
+        for lane in &self.lanes {
+            match lane.try_lock() {
+                Ok(lane) => return Ok(lane),
+                // An execution fills all that another left behind.
+                Err(TryLockError::Poisoned(lane)) => return Ok(lane.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        let first = self.lanes.first().ok_or_else(|| Failure::new(crate::types::HIPPLAN_INTERNAL, "a plan without lanes"))?;
+        Ok(first.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Executes once.
+    ///
+    /// # Safety
+    /// As of [`Lane::execute`].
+    #[inline]
+    pub(crate) unsafe fn execute(&self, call: &Call) -> Result<(), Failure> {
+        // SAFETY: by the caller's promise.
+        unsafe { self.lane()?.execute(&self.shared.device, call) }?;
+        self.shared.counters.executions.add_one();
+        Ok(())
+    }
+
+    /// Executes once, waits, and gives the milliseconds on the device.
+    ///
+    /// # Safety
+    /// As of [`Lane::execute`].
+    pub(crate) unsafe fn execute_timed(&self, call: &Call) -> Result<f32, Failure> {
+        // SAFETY: by the caller's promise.
+        let milliseconds = unsafe { self.lane()?.execute_timed(&self.shared.device, call) }?;
+        self.shared.counters.executions.add_one();
+        Ok(milliseconds)
+    }
+}

@@ -1,0 +1,62 @@
+//! Compiling into the first store.
+
+use crate::beside;
+use crate::failure::Failure;
+use crate::library::Library;
+use crate::types::{HIPPLAN_COMPILE, HIPPLAN_INTERNAL, HIPPLAN_STORE, HIPPLAN_UNSUPPORTED};
+use hipplan_planner::hip::compiler::hiprtc;
+use hipplan_planner::{CompileError, Ensured, Providers, Request, ensure_plan};
+use hipplan_serialize::{GraphBuf, Policy, Target};
+use std::sync::OnceLock;
+
+/// The providers, made when something is to be compiled for the first time.
+#[derive(Debug, Default)]
+pub(crate) struct LazyProviders(OnceLock<Providers>);
+
+impl LazyProviders {
+    fn get(&self) -> &Providers {
+        self.0.get_or_init(|| {
+            // hiprtc works in a child process. The program that this library is in is somebody else's, and is never started again: the
+            // `hipplan` command takes its place, and without one there is clang alone.
+            if let Some(command) = beside::hipplan_command() {
+                hiprtc::set_worker(&command);
+            }
+            Providers::default()
+        })
+    }
+}
+
+impl Library {
+    /// Makes sure that the first store has a plan of the graph for the device.
+    pub(crate) fn compile(&self, graph: &GraphBuf) -> Result<(), Failure> {
+        let store = self.layers.writable()?;
+        let canonical = graph.view().canonical()?;
+        let targets = self.shared.device.targets();
+        let target = targets.first().unwrap_or(&Target::Cpu);
+        let ensured = ensure_plan(store, &canonical, &Request { target, policy: &Policy::Default }, self.providers.get())?;
+        match ensured {
+            Ensured::Present(_) => Ok(()),
+            Ensured::Compiled(_) => {
+                self.shared.counters.compiles.add_one();
+                Ok(())
+            }
+            Ensured::NotStored { reason, .. } => {
+                self.shared.counters.compiles.add_one();
+                Err(Failure::new(HIPPLAN_STORE, format!("the plan was compiled, and the store does not keep it: {reason}")))
+            }
+        }
+    }
+}
+
+impl From<CompileError> for Failure {
+    fn from(error: CompileError) -> Self {
+        let status = match &error {
+            CompileError::NoKey(_) | CompileError::NoApplicableEngines { .. } | CompileError::CannotPersist { .. } => HIPPLAN_UNSUPPORTED,
+            CompileError::Store(_) => HIPPLAN_STORE,
+            CompileError::Provider { .. } => HIPPLAN_COMPILE,
+            // What is left are defects.
+            _ => HIPPLAN_INTERNAL,
+        };
+        Self::new(status, error.to_string())
+    }
+}

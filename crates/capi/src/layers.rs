@@ -1,0 +1,122 @@
+//! The stores that are looked into, in order.
+
+use crate::failure::Failure;
+use crate::types::{HIPPLAN_OPEN_DEGRADE, HIPPLAN_OPEN_READ_ONLY, HIPPLAN_STORE};
+use hipplan_exec::{CodeObjects, Loaders};
+use hipplan_serialize::{AlignedBytes, Digest, GraphKey, Policy, SelectionKey};
+use hipplan_store::{Lookup, Mode, PlanBytes, Store};
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// Stores, the first of which may be written.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    stores: Vec<Store>,
+    read_only: bool,
+}
+
+impl Layers {
+    /// Opens stores. An unusable one fails, or with `HIPPLAN_OPEN_DEGRADE` is warned of and left out.
+    pub(crate) fn open(paths: &[&CStr], flags: u32) -> Result<Self, Failure> {
+        let (read_only, degrade) = (flags & HIPPLAN_OPEN_READ_ONLY != 0, flags & HIPPLAN_OPEN_DEGRADE != 0);
+        let mut paths: Vec<PathBuf> = paths.iter().map(|path| OsStr::from_bytes(path.to_bytes()).into()).collect();
+        if paths.is_empty() {
+            let Some(path) = hipplan_store::default_store_path() else {
+                return Err(Failure::new(HIPPLAN_STORE, "no store: name one, or set HIPPLAN_STORE, XDG_CACHE_HOME or HOME"));
+            };
+            paths.push(path);
+        }
+        let mut stores = Vec::with_capacity(paths.len());
+        for (i, path) in paths.iter().enumerate() {
+            if path.as_os_str().is_empty() {
+                return Err(Failure::argument(format!("the name of store {i} is empty")));
+            }
+            let writes = i == 0 && !read_only;
+            if writes && degrade {
+                stores.push(Store::open_or_degrade(path));
+                continue;
+            }
+            match Store::open(path, if writes { Mode::ReadWrite } else { Mode::ReadOnly }) {
+                Ok(store) => stores.push(store),
+                Err(error) if degrade => {
+                    tracing::warn!(cause = %error, advice = error.advice(), "a plan store cannot be used and counts as empty");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Self { stores, read_only })
+    }
+
+    /// The store that compiled plans are put into.
+    #[cfg_attr(not(feature = "compile"), expect(dead_code, reason = "nothing is compiled"))]
+    pub(crate) fn writable(&self) -> Result<&Store, Failure> {
+        match self.stores.first() {
+            Some(store) if !self.read_only => Ok(store),
+            _ => Err(Failure::new(HIPPLAN_STORE, "the stores were opened with HIPPLAN_OPEN_READ_ONLY, nothing can be compiled into them")),
+        }
+    }
+
+    /// Walks the usable plans of a graph, layer by layer, in each the targets from best to worst and the plans as their selection has them,
+    /// until `take` gives something. What cannot be used is told to `miss`, with where it was.
+    pub(crate) fn walk<T>(
+        &self,
+        graph: &GraphKey,
+        targets: &[String],
+        loaders: &Loaders,
+        mut miss: impl FnMut(&Store, &str, String),
+        mut take: impl FnMut(&Store, &str, PlanBytes) -> Option<T>,
+    ) -> Option<T> {
+        for store in &self.stores {
+            for target in targets {
+                let selection = match store.find_selection(&SelectionKey::new(graph, target, &Policy::Default)) {
+                    Lookup::Hit(selection) => selection,
+                    Lookup::Miss(why) => {
+                        miss(store, target, why.to_string());
+                        continue;
+                    }
+                };
+                for plan in &selection.plans {
+                    let bytes = match store.get_plan(plan) {
+                        Lookup::Hit(bytes) => bytes,
+                        Lookup::Miss(why) => {
+                            miss(store, target, why.to_string());
+                            continue;
+                        }
+                    };
+                    if let Err(error) = loaders.accept(&bytes.view()) {
+                        miss(store, target, format!("a plan is there and no loader accepts it: {error}"));
+                        continue;
+                    }
+                    if let Some(taken) = take(store, target, bytes) {
+                        return Some(taken);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// No store is left to look into.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stores.is_empty()
+    }
+}
+
+/// The code objects of a plan: of the store that it comes from, else of any other layer. Each that is given is about to be loaded.
+pub(crate) struct CodeOf<'l> {
+    pub(crate) store: &'l Store,
+    pub(crate) layers: &'l Layers,
+    pub(crate) loads: &'l crate::counters::Counter,
+}
+
+impl CodeObjects for CodeOf<'_> {
+    fn code_object(&self, digest: &Digest) -> Result<AlignedBytes, String> {
+        let found = self.store.code_object(digest).or_else(|why| {
+            let others = self.layers.stores.iter().filter(|store| store.root() != self.store.root());
+            others.into_iter().find_map(|store| store.code_object(digest).ok()).ok_or(why)
+        })?;
+        self.loads.add_one();
+        Ok(found)
+    }
+}

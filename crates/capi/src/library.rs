@@ -1,0 +1,152 @@
+//! Stores and a device: what `hipplan_t` is.
+
+use crate::bound::Bound;
+use crate::counters::Counters;
+use crate::failure::Failure;
+use crate::layers::{CodeOf, Layers};
+use crate::types::{HIPPLAN_MISS, HIPPLAN_WORKSPACE};
+use hipplan_exec::hip::HipRuntime;
+use hipplan_exec::{Device, ExecError, Loaders, Plan};
+use hipplan_serialize::{GraphBuf, GraphKey, Limits, import};
+use std::ffi::CStr;
+use std::sync::Arc;
+
+/// What plans outlive the handle with.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) device: Device,
+    pub(crate) counters: Counters,
+}
+
+/// Stores and a device.
+#[derive(Debug)]
+pub(crate) struct Library {
+    pub(crate) layers: Layers,
+    loaders: Loaders,
+    /// Targets whose plans are looked for, best first.
+    targets: Vec<String>,
+    pub(crate) shared: Arc<Shared>,
+    #[cfg(feature = "compile")]
+    pub(crate) providers: crate::compile::LazyProviders,
+}
+
+/// A graph in any form, from bytes of any alignment.
+pub(crate) fn read_graph(bytes: &[u8]) -> Result<GraphBuf, Failure> {
+    Ok(import::import(bytes, &Limits::DEFAULT)?.graph)
+}
+
+/// The device that a text names: nothing and `hip` are the calling thread's current HIP device.
+fn device(name: Option<&CStr>) -> Result<Device, Failure> {
+    match name.map(CStr::to_string_lossy) {
+        Some(name) if name != "hip" => Ok(Device::parse(&name)?),
+        _ => Ok(Device::Hip(HipRuntime::find()?.current_device()?)),
+    }
+}
+
+impl Library {
+    pub(crate) fn open(stores: &[&CStr], device_name: Option<&CStr>, flags: u32) -> Result<Self, Failure> {
+        let device = device(device_name)?;
+        let targets = device.targets().iter().map(ToString::to_string).collect();
+        Ok(Self {
+            layers: Layers::open(stores, flags)?,
+            loaders: Loaders::default(),
+            targets,
+            shared: Arc::new(Shared { device, counters: Counters::default() }),
+            #[cfg(feature = "compile")]
+            providers: Default::default(),
+        })
+    }
+
+    /// Whether a usable plan is stored.
+    pub(crate) fn find(&self, graph: &GraphKey) -> Result<(), Failure> {
+        self.lookup(graph, u64::MAX, |_, _| Ok(()))
+    }
+
+    /// Loads the first plan that needs at most so much workspace; tensors are known by canonical ordinal.
+    pub(crate) fn bind_by_key(&self, graph: &GraphKey, max_workspace: u64) -> Result<Bound, Failure> {
+        self.bind(graph, max_workspace, |plan| plan.bind_by_key(&self.shared.device, &self.loaders))
+    }
+
+    /// The same for a graph; tensors are known by its uids.
+    pub(crate) fn bind_by_graph(&self, graph: &GraphBuf, max_workspace: u64) -> Result<Bound, Failure> {
+        let view = graph.view();
+        let key = view.canonical()?.key;
+        self.bind(&key, max_workspace, |plan| plan.bind_by_graph(&self.shared.device, &self.loaders, &view))
+    }
+
+    fn bind(
+        &self,
+        graph: &GraphKey,
+        max_workspace: u64,
+        bind: impl Fn(&Plan<'_>) -> Result<hipplan_exec::BoundPlan, ExecError>,
+    ) -> Result<Bound, Failure> {
+        let bound = self.lookup(graph, max_workspace, |plan, code| {
+            let plan = plan.with_code_objects(code);
+            Bound::new(&self.shared, plan.view().meta().bindings.len(), || bind(&plan))
+        })?;
+        self.shared.counters.binds.add_one();
+        Ok(bound)
+    }
+
+    /// Takes the first plan that is small enough and that `take` can use. If there is none, the first reason of `take` is the answer, else
+    /// that all are too large, else why there is none.
+    fn lookup<T>(
+        &self,
+        graph: &GraphKey,
+        max_workspace: u64,
+        mut take: impl FnMut(Plan<'_>, &CodeOf<'_>) -> Result<T, ExecError>,
+    ) -> Result<T, Failure> {
+        let counters = &self.shared.counters;
+        counters.lookups.add_one();
+        let mut misses = Vec::new();
+        let mut least: Option<u64> = None;
+        let mut refusal: Option<ExecError> = None;
+        let miss = |store: &hipplan_store::Store, target: &str, why: String| {
+            misses.push(format!("store {}, target {target}: {why}", store.root().display()));
+        };
+        let found = self.layers.walk(graph, &self.targets, &self.loaders, miss, |store, _, bytes| {
+            let plan = Plan::new(bytes.view());
+            let needs = plan.view().meta().workspace_size.to_native();
+            if needs > max_workspace {
+                least = Some(least.map_or(needs, |least| least.min(needs)));
+                return None;
+            }
+            let code = CodeOf { store, layers: &self.layers, loads: &counters.module_loads };
+            take(plan, &code).map_err(|error| refusal.get_or_insert(error)).ok()
+        });
+        if let Some(found) = found {
+            counters.hits.add_one();
+            return Ok(found);
+        }
+        if let Some(error) = refusal {
+            // A plan was found; that it could not be used is the failure.
+            counters.hits.add_one();
+            return Err(error.into());
+        }
+        counters.misses.add_one();
+        if let Some(least) = least {
+            let text =
+                format!("every plan of graph {graph} needs more than {max_workspace} bytes of workspace; the smallest needs {least}");
+            return Err(Failure::new(HIPPLAN_WORKSPACE, text));
+        }
+        let why = if self.layers.is_empty() { "no store could be opened".to_owned() } else { misses.join("; ") };
+        Err(Failure::new(HIPPLAN_MISS, format!("no plan for graph {graph}: {why}")))
+    }
+
+    /// A failure of one of this handle's functions, counted.
+    pub(crate) fn counted<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
+        self.shared.counted(result)
+    }
+}
+
+impl Shared {
+    /// A failure, counted. A miss is none.
+    #[inline]
+    pub(crate) fn counted<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
+        result.inspect_err(|failure| {
+            if failure.status != HIPPLAN_MISS {
+                self.counters.failures.add_one();
+            }
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! What C sees: constants, structures and handles. The documentation becomes that of `hipplan.h`.
+//!
+//! Structures that the caller gives begin with `struct_size`. They grow at the end only: a field is never moved, changed or removed
+//! within a major version.
+#![expect(non_camel_case_types, reason = "the names are those of the C header")]
+
+use std::ffi::{c_char, c_void};
+
+/// Major version of the interface that this header describes. Libraries of another major version are not compatible.
+pub const HIPPLAN_VERSION_MAJOR: u32 = 0;
+/// Minor version of the interface that this header describes. A library of a higher one has all that this one has.
+pub const HIPPLAN_VERSION_MINOR: u32 = 1;
+
+/// What a function answers: one of the `HIPPLAN_` codes below. A later minor version may answer codes that are not listed here.
+pub type hipplan_status_t = i32;
+
+/// Done.
+pub const HIPPLAN_OK: hipplan_status_t = 0;
+/// An argument cannot be used: a null pointer, a graph that is none, a tensor that is missing among the bindings.
+pub const HIPPLAN_INVALID_ARGUMENT: hipplan_status_t = 1;
+/// No usable plan is stored. The text says why for every store and target; it is no defect and is not counted as a failure.
+pub const HIPPLAN_MISS: hipplan_status_t = 2;
+/// No engine takes the graph, or it has no key, or this library has no compiler.
+pub const HIPPLAN_UNSUPPORTED: hipplan_status_t = 3;
+/// A store cannot be opened or written.
+pub const HIPPLAN_STORE: hipplan_status_t = 4;
+/// A stored plan is damaged, or refused by the device.
+pub const HIPPLAN_PLAN: hipplan_status_t = 5;
+/// HIP is absent, or failed.
+pub const HIPPLAN_DEVICE: hipplan_status_t = 6;
+/// Memory of the host or the device is exhausted.
+pub const HIPPLAN_OUT_OF_MEMORY: hipplan_status_t = 7;
+/// The workspace is too small or badly aligned; or plans are stored, and every one needs more than was allowed.
+pub const HIPPLAN_WORKSPACE: hipplan_status_t = 8;
+/// A compiler failed.
+pub const HIPPLAN_COMPILE: hipplan_status_t = 9;
+/// A defect of hipplan. Please report the text.
+pub const HIPPLAN_INTERNAL: hipplan_status_t = 10;
+
+/// `hipplan_open_options_t::flags`: nothing is written, the first store included.
+pub const HIPPLAN_OPEN_READ_ONLY: u32 = 1;
+/// `hipplan_open_options_t::flags`: a store that cannot be used is one warning and counts as empty; one that cannot be written is found out
+/// by the first `hipplan_compile`, which then keeps its plan for this process only.
+pub const HIPPLAN_OPEN_DEGRADE: u32 = 2;
+/// `hipplan_execute_options_t::flags`: an entry for a scalar with a default replaces the default.
+pub const HIPPLAN_EXECUTE_OVERRIDE: u32 = 1;
+
+/// `level` of a log line: something failed.
+pub const HIPPLAN_LOG_ERROR: i32 = 1;
+/// `level` of a log line: something is not as it should be, and work goes on.
+pub const HIPPLAN_LOG_WARNING: i32 = 2;
+
+/// Stores and a device. May be used by any number of threads at once; closed by one, when no other uses it any more.
+pub struct hipplan_t(pub(crate) crate::library::Library);
+
+/// A plan on a device, ready to execute: by several threads at once, too. Released by one thread, when no other uses it any more.
+pub struct hipplan_plan_t(pub(crate) crate::bound::Bound);
+
+/// Key of a graph or a plan: 32 bytes that depend on its content alone.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct hipplan_key_t {
+    /// As `hipplan show` prints them, two digits a byte.
+    pub bytes: [u8; 32],
+}
+
+/// What is opened. All strings are read during the call only.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hipplan_open_options_t {
+    /// `sizeof(hipplan_open_options_t)`.
+    pub struct_size: usize,
+    /// Folders of stores. A lookup walks them in this order. The first is written by `hipplan_compile` and made if it is not there; the others
+    /// are only read. None (NULL and 0): the store that the `hipplan` command uses, which `HIPPLAN_STORE` names, else
+    /// `$XDG_CACHE_HOME/hipplan/store`, else `~/.cache/hipplan/store`.
+    pub stores: *const *const c_char,
+    /// How many.
+    pub store_count: usize,
+    /// `cpu`, or `hip:N` for the HIP device with that number, or `hip` or NULL for the calling thread's current HIP device.
+    pub device: *const c_char,
+    /// `HIPPLAN_OPEN_` flags.
+    pub flags: u32,
+}
+
+/// Which plan is bound.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hipplan_bind_options_t {
+    /// `sizeof(hipplan_bind_options_t)`.
+    pub struct_size: usize,
+    /// Bytes of workspace that there will be; UINT64_MAX for any number. The first stored plan that needs at most this is bound.
+    pub max_workspace: u64,
+}
+
+/// A tensor of an execution.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hipplan_binding_t {
+    /// Uid of the tensor: as the graph numbers it that the plan was bound by, or its canonical ordinal if the plan was bound by key.
+    pub uid: i64,
+    /// Memory of the plan's device, for the tensor's whole span, aligned for an element; host memory of one element of the tensor's type for a
+    /// scalar that is supplied when executing.
+    pub pointer: *mut c_void,
+}
+
+/// How a plan is executed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hipplan_execute_options_t {
+    /// `sizeof(hipplan_execute_options_t)`.
+    pub struct_size: usize,
+    /// `HIPPLAN_EXECUTE_` flags.
+    pub flags: u32,
+    /// Not NULL: the call waits until the execution has finished and writes the milliseconds that it took on the device. Such a call allocates,
+    /// and it fails while the stream is being captured.
+    pub kernel_ms: *mut f32,
+}
+
+/// What has been done with a `hipplan_t` and its plans.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct hipplan_counters_t {
+    /// `sizeof(hipplan_counters_t)`, set by the caller.
+    pub struct_size: usize,
+    /// Calls of `hipplan_find` and the functions that bind.
+    pub lookups: u64,
+    /// Lookups that found a plan.
+    pub hits: u64,
+    /// Lookups that found none, or none that needs so little workspace.
+    pub misses: u64,
+    /// Graphs that were compiled.
+    pub compiles: u64,
+    /// Plans that were bound.
+    pub binds: u64,
+    /// Code objects that were loaded onto the device. Plans share them.
+    pub module_loads: u64,
+    /// Executions that were put on a stream, or finished on the CPU.
+    pub executions: u64,
+    /// Calls that answered something other than `HIPPLAN_OK` and `HIPPLAN_MISS`.
+    pub failures: u64,
+}
+
+/// Takes log lines: `level` is a `HIPPLAN_LOG_` number, `text` is valid during the call and ends without a line break.
+pub type hipplan_log_t = Option<unsafe extern "C" fn(level: i32, text: *const c_char, user: *mut c_void)>;
