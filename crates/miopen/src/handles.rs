@@ -19,6 +19,7 @@ const ENTRIES: usize = 256;
 struct State {
     /// The handle's address; 0 if the entry was never used. Set once and never changed, so that readers need no lock.
     handle: AtomicUsize,
+    /// One more than the ordinal, so that unused entries are all zeros and take no room in the file.
     device: AtomicI32,
     profiling: AtomicBool,
     /// The last timed call was forwarded.
@@ -46,7 +47,7 @@ impl State {
     const fn new() -> Self {
         Self {
             handle: AtomicUsize::new(0),
-            device: AtomicI32::new(UNKNOWN),
+            device: AtomicI32::new(0),
             profiling: AtomicBool::new(false),
             forwarded: AtomicBool::new(false),
             time: AtomicU32::new(0),
@@ -54,10 +55,18 @@ impl State {
         }
     }
 
+    fn device(&self) -> i32 {
+        self.device.load(Ordering::Relaxed).saturating_sub(1)
+    }
+
+    fn set_device(&self, device: i32) {
+        self.device.store(device.max(UNKNOWN).saturating_add(1), Ordering::Relaxed);
+    }
+
     fn reset(&self, device: i32) {
         self.profiling.store(false, Ordering::Relaxed);
         self.forwarded.store(false, Ordering::Relaxed);
-        self.device.store(device, Ordering::Relaxed);
+        self.set_device(device);
     }
 }
 
@@ -152,7 +161,7 @@ pub fn destroyed(handle: Handle) {
 /// The ordinal of the handle's device. A handle made before a wrapper attached, or while the device could not be told, is taken to be on
 /// the calling thread's current device from now on. [`UNKNOWN`] if that cannot be told either.
 pub fn device(handle: Handle) -> i32 {
-    let known = find(handle.addr()).map_or(UNKNOWN, |state| state.device.load(Ordering::Relaxed));
+    let known = find(handle.addr()).map_or(UNKNOWN, State::device);
     if known != UNKNOWN {
         return known;
     }
@@ -160,7 +169,7 @@ pub fn device(handle: Handle) -> i32 {
     if device != UNKNOWN
         && let Some(state) = find_or_insert(handle.addr())
     {
-        state.device.store(device, Ordering::Relaxed);
+        state.set_device(device);
     }
     device
 }

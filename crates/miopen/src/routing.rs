@@ -4,7 +4,6 @@ use crate::config::{self, Config};
 use crate::entry;
 use hipplan_miopen_abi::types::{Enum, data_type};
 use std::ffi::c_void;
-use std::sync::OnceLock;
 
 /// What an entry point belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,11 +182,10 @@ impl Route {
     }
 }
 
-/// Why an entry point has its route.
+/// Why an entry point has its route while forwarding is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Reason {
-    /// Forwarding is off.
-    ForwardingOff,
     /// Nothing forwards it.
     NotInForwardingSet,
     /// `MIOPEN_DISABLE_HIPDNN_FOR` names it.
@@ -201,10 +199,12 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::NotInForwardingSet, Self::DisabledByEnv, Self::SteeredByEnv, Self::Observed, Self::InForwardingSet];
+
     /// As upstream's wrapper spells it.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::ForwardingOff => "forwarding-off",
             Self::NotInForwardingSet => "not-in-forwarding-set",
             Self::DisabledByEnv => "disabled-by-env",
             Self::SteeredByEnv => "miopen-debug-env",
@@ -331,16 +331,4 @@ impl Denials {
             })
         })
     }
-}
-
-static ENABLED: OnceLock<()> = OnceLock::new();
-
-/// A wrapper has attached with forwarding on.
-pub fn enable() {
-    ENABLED.get_or_init(|| ());
-}
-
-/// If a wrapper has attached with forwarding on.
-pub fn is_enabled() -> bool {
-    ENABLED.get().is_some()
 }
