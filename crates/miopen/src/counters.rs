@@ -35,6 +35,30 @@ declines! {
     NotQueried = "not-queried",
     /// The problem was pinned to MIOpen when it was first asked about.
     Pinned = "pinned",
+    /// Not one to three spatial dimensions, or tensors that do not agree about it.
+    Rank = "rank",
+    /// A vectorised layout, CHWN, or numbers that are no strides.
+    Layout = "layout",
+    /// A tensor is computed with in another type than it has.
+    CastType = "cast-type",
+    /// A convolution mode that MIOpen does not define.
+    Mode = "mode",
+    /// A data type or another thing that no graph can say, or an output that no such convolution has.
+    NoGraph = "no-graph",
+    /// The attribute for the alternative implementation of half convolutions is set.
+    Fp16Alternative = "fp16-alternative",
+    /// The handle's device cannot be told.
+    NoDevice = "no-device",
+    /// A plan was to be compiled, and that failed.
+    NotCompiled = "not-compiled",
+    /// A first call without a query, while the stream is captured.
+    Capturing = "capturing",
+    /// An activation other than RELU.
+    Activation = "activation",
+    /// A bias or an addend of other dims than the operation takes, or scalars that it does not take.
+    Operands = "operands",
+    /// The solution is one of MIOpen's own.
+    ForeignSolution = "foreign-solution",
 }
 
 const FAMILIES: usize = Family::ALL.len();

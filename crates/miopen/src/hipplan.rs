@@ -232,9 +232,15 @@ pub struct Failure {
     pub text: String,
 }
 
+static API: OnceLock<Result<Api, Unavailable>> = OnceLock::new();
+
+/// Takes these functions for those of the library, which is then never opened. Too late after the first use: the result says if they count.
+pub fn provide(api: Api) -> bool {
+    API.set(Ok(api)).is_ok()
+}
+
 /// The functions. The first call opens the library, and says so if it cannot.
 pub fn api() -> Result<&'static Api, &'static Unavailable> {
-    static API: OnceLock<Result<Api, Unavailable>> = OnceLock::new();
     API.get_or_init(|| open().inspect_err(|why| log::error(format_args!("forwarding is requested, but {why}; forwarded calls fail"))))
         .as_ref()
 }

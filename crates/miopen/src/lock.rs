@@ -86,8 +86,8 @@ impl<T> Drop for Guard<'_, T> {
 }
 
 /// The locks that are held over forks, always taken in this order.
-fn held() -> [&'static dyn Held; 2] {
-    [crate::handles::writer(), crate::observe::notes()]
+fn held() -> [&'static dyn Held; 3] {
+    [crate::handles::writer(), crate::observe::notes(), crate::plans::writer()]
 }
 
 /// From now on, forks wait for these locks and leave them free in the child. Called once.

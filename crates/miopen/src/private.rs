@@ -63,6 +63,42 @@ private! {
     miopenSetTransposeConvOutputPadding(descriptor: ConvolutionDescriptor, h: c_int, w: c_int) -> c_int;
     miopenSetTransposeConvNdOutputPadding(descriptor: ConvolutionDescriptor, spatial: c_int, paddings: *const c_int) -> c_int;
     miopenDestroyConvolutionDescriptor(descriptor: ConvolutionDescriptor) -> c_int;
+
+    miopenGetStream(handle: Handle, stream: *mut AcceleratorQueue) -> c_int;
+    miopenGetTensorDescriptorSize(tensor: TensorDescriptor, rank: *mut c_int) -> c_int;
+    miopenGetTensorDescriptor(tensor: TensorDescriptor, dtype: *mut Enum, dims: *mut c_int, strides: *mut c_int) -> c_int;
+    miopenGetConvolutionSpatialDim(conv: ConvolutionDescriptor, spatial: *mut c_int) -> c_int;
+    miopenGetConvolutionNdDescriptor(conv: ConvolutionDescriptor, requested: c_int, spatial: *mut c_int, pads: *mut c_int, strides: *mut c_int, dilations: *mut c_int, mode: *mut Enum) -> c_int;
+    miopenGetConvolutionGroupCount(conv: ConvolutionDescriptor, groups: *mut c_int) -> c_int;
+    miopenGetConvolutionAttribute(conv: ConvolutionDescriptor, attribute: Enum, value: *mut c_int) -> c_int;
+    miopenGetActivationDescriptor(activation: ActivationDescriptor, mode: *mut Enum, alpha: *mut f64, beta: *mut f64, gamma: *mut f64) -> c_int;
+    miopenConvolutionForwardGetWorkSpaceSize(handle: Handle, w: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, y: TensorDescriptor, size: *mut usize) -> c_int;
+    miopenConvolutionBackwardDataGetWorkSpaceSize(handle: Handle, dy: TensorDescriptor, w: TensorDescriptor, conv: ConvolutionDescriptor, dx: TensorDescriptor, size: *mut usize) -> c_int;
+    miopenConvolutionBackwardWeightsGetWorkSpaceSize(handle: Handle, dy: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, dw: TensorDescriptor, size: *mut usize) -> c_int;
+    miopenFindConvolutionForwardAlgorithm(handle: Handle, x_desc: TensorDescriptor, x: *const c_void, w_desc: TensorDescriptor, w: *const c_void, conv: ConvolutionDescriptor, y_desc: TensorDescriptor, y: *mut c_void, requested: c_int, returned: *mut c_int, results: *mut ConvAlgoPerf, workspace: *mut c_void, workspace_size: usize, exhaustive: u8) -> c_int;
+    miopenFindConvolutionBackwardDataAlgorithm(handle: Handle, dy_desc: TensorDescriptor, dy: *const c_void, w_desc: TensorDescriptor, w: *const c_void, conv: ConvolutionDescriptor, dx_desc: TensorDescriptor, dx: *mut c_void, requested: c_int, returned: *mut c_int, results: *mut ConvAlgoPerf, workspace: *mut c_void, workspace_size: usize, exhaustive: u8) -> c_int;
+    miopenFindConvolutionBackwardWeightsAlgorithm(handle: Handle, dy_desc: TensorDescriptor, dy: *const c_void, x_desc: TensorDescriptor, x: *const c_void, conv: ConvolutionDescriptor, dw_desc: TensorDescriptor, dw: *mut c_void, requested: c_int, returned: *mut c_int, results: *mut ConvAlgoPerf, workspace: *mut c_void, workspace_size: usize, exhaustive: u8) -> c_int;
+    miopenConvolutionForward(handle: Handle, alpha: *const c_void, x_desc: TensorDescriptor, x: *const c_void, w_desc: TensorDescriptor, w: *const c_void, conv: ConvolutionDescriptor, algorithm: Enum, beta: *const c_void, y_desc: TensorDescriptor, y: *mut c_void, workspace: *mut c_void, workspace_size: usize) -> c_int;
+    miopenConvolutionBackwardData(handle: Handle, alpha: *const c_void, dy_desc: TensorDescriptor, dy: *const c_void, w_desc: TensorDescriptor, w: *const c_void, conv: ConvolutionDescriptor, algorithm: Enum, beta: *const c_void, dx_desc: TensorDescriptor, dx: *mut c_void, workspace: *mut c_void, workspace_size: usize) -> c_int;
+    miopenConvolutionBackwardWeights(handle: Handle, alpha: *const c_void, dy_desc: TensorDescriptor, dy: *const c_void, x_desc: TensorDescriptor, x: *const c_void, conv: ConvolutionDescriptor, algorithm: Enum, beta: *const c_void, dw_desc: TensorDescriptor, dw: *mut c_void, workspace: *mut c_void, workspace_size: usize) -> c_int;
+    miopenConvolutionForwardGetSolutionCount(handle: Handle, w: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, y: TensorDescriptor, count: *mut usize) -> c_int;
+    miopenConvolutionBackwardDataGetSolutionCount(handle: Handle, dy: TensorDescriptor, w: TensorDescriptor, conv: ConvolutionDescriptor, dx: TensorDescriptor, count: *mut usize) -> c_int;
+    miopenConvolutionBackwardWeightsGetSolutionCount(handle: Handle, dy: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, dw: TensorDescriptor, count: *mut usize) -> c_int;
+    miopenConvolutionForwardGetSolution(handle: Handle, w: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, y: TensorDescriptor, most: usize, count: *mut usize, solutions: *mut ConvSolution) -> c_int;
+    miopenConvolutionBackwardDataGetSolution(handle: Handle, dy: TensorDescriptor, w: TensorDescriptor, conv: ConvolutionDescriptor, dx: TensorDescriptor, most: usize, count: *mut usize, solutions: *mut ConvSolution) -> c_int;
+    miopenConvolutionBackwardWeightsGetSolution(handle: Handle, dy: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, dw: TensorDescriptor, most: usize, count: *mut usize, solutions: *mut ConvSolution) -> c_int;
+    miopenConvolutionForwardGetSolutionWorkspaceSize(handle: Handle, w: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, y: TensorDescriptor, solution: u64, size: *mut usize) -> c_int;
+    miopenConvolutionBackwardDataGetSolutionWorkspaceSize(handle: Handle, dy: TensorDescriptor, w: TensorDescriptor, conv: ConvolutionDescriptor, dx: TensorDescriptor, solution: u64, size: *mut usize) -> c_int;
+    miopenConvolutionBackwardWeightsGetSolutionWorkspaceSize(handle: Handle, dy: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, dw: TensorDescriptor, solution: u64, size: *mut usize) -> c_int;
+    miopenConvolutionForwardCompileSolution(handle: Handle, w: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, y: TensorDescriptor, solution: u64) -> c_int;
+    miopenConvolutionBackwardDataCompileSolution(handle: Handle, dy: TensorDescriptor, w: TensorDescriptor, conv: ConvolutionDescriptor, dx: TensorDescriptor, solution: u64) -> c_int;
+    miopenConvolutionBackwardWeightsCompileSolution(handle: Handle, dy: TensorDescriptor, x: TensorDescriptor, conv: ConvolutionDescriptor, dw: TensorDescriptor, solution: u64) -> c_int;
+    miopenConvolutionForwardImmediate(handle: Handle, w_desc: TensorDescriptor, w: *const c_void, x_desc: TensorDescriptor, x: *const c_void, conv: ConvolutionDescriptor, y_desc: TensorDescriptor, y: *mut c_void, workspace: *mut c_void, workspace_size: usize, solution: u64) -> c_int;
+    miopenConvolutionBackwardDataImmediate(handle: Handle, dy_desc: TensorDescriptor, dy: *const c_void, w_desc: TensorDescriptor, w: *const c_void, conv: ConvolutionDescriptor, dx_desc: TensorDescriptor, dx: *mut c_void, workspace: *mut c_void, workspace_size: usize, solution: u64) -> c_int;
+    miopenConvolutionBackwardWeightsImmediate(handle: Handle, dy_desc: TensorDescriptor, dy: *const c_void, x_desc: TensorDescriptor, x: *const c_void, conv: ConvolutionDescriptor, dw_desc: TensorDescriptor, dw: *mut c_void, workspace: *mut c_void, workspace_size: usize, solution: u64) -> c_int;
+    miopenConvolutionForwardBias(handle: Handle, alpha: *const c_void, b_desc: TensorDescriptor, b: *const c_void, beta: *const c_void, y_desc: TensorDescriptor, y: *mut c_void) -> c_int;
+    miopenConvolutionBackwardBias(handle: Handle, alpha: *const c_void, dy_desc: TensorDescriptor, dy: *const c_void, beta: *const c_void, db_desc: TensorDescriptor, db: *mut c_void) -> c_int;
+    miopenConvolutionBiasActivationForward(handle: Handle, alpha1: *const c_void, x_desc: TensorDescriptor, x: *const c_void, w_desc: TensorDescriptor, w: *const c_void, conv: ConvolutionDescriptor, algorithm: Enum, workspace: *mut c_void, workspace_size: usize, alpha2: *const c_void, z_desc: TensorDescriptor, z: *const c_void, bias_desc: TensorDescriptor, bias: *const c_void, activation: ActivationDescriptor, y_desc: TensorDescriptor, y: *mut c_void) -> c_int;
 }
 
 static PRIVATE: OnceLock<Private> = OnceLock::new();

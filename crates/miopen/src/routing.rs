@@ -139,6 +139,37 @@ entries! {
     miopenSetTransposeConvOutputPadding, Descriptor, Observe, descriptor;
     miopenSetTransposeConvNdOutputPadding, Descriptor, Observe, descriptor;
     miopenDestroyConvolutionDescriptor, Descriptor, Observe, descriptor;
+
+    miopenConvolutionForwardGetWorkSpaceSize, ConvForward, Query, conv;
+    miopenFindConvolutionForwardAlgorithm, ConvForward, Query, conv;
+    miopenConvolutionForward, ConvForward, Execute, conv;
+    miopenConvolutionForwardGetSolutionCount, ConvForward, Query, conv;
+    miopenConvolutionForwardGetSolution, ConvForward, Query, conv;
+    miopenConvolutionForwardGetSolutionWorkspaceSize, ConvForward, Query, conv;
+    miopenConvolutionForwardCompileSolution, ConvForward, Query, conv;
+    miopenConvolutionForwardImmediate, ConvForward, Execute, conv;
+
+    miopenConvolutionBackwardDataGetWorkSpaceSize, ConvBackwardData, Query, conv;
+    miopenFindConvolutionBackwardDataAlgorithm, ConvBackwardData, Query, conv;
+    miopenConvolutionBackwardData, ConvBackwardData, Execute, conv;
+    miopenConvolutionBackwardDataGetSolutionCount, ConvBackwardData, Query, conv;
+    miopenConvolutionBackwardDataGetSolution, ConvBackwardData, Query, conv;
+    miopenConvolutionBackwardDataGetSolutionWorkspaceSize, ConvBackwardData, Query, conv;
+    miopenConvolutionBackwardDataCompileSolution, ConvBackwardData, Query, conv;
+    miopenConvolutionBackwardDataImmediate, ConvBackwardData, Execute, conv;
+
+    miopenConvolutionBackwardWeightsGetWorkSpaceSize, ConvBackwardWeights, Query, conv;
+    miopenFindConvolutionBackwardWeightsAlgorithm, ConvBackwardWeights, Query, conv;
+    miopenConvolutionBackwardWeights, ConvBackwardWeights, Execute, conv;
+    miopenConvolutionBackwardWeightsGetSolutionCount, ConvBackwardWeights, Query, conv;
+    miopenConvolutionBackwardWeightsGetSolution, ConvBackwardWeights, Query, conv;
+    miopenConvolutionBackwardWeightsGetSolutionWorkspaceSize, ConvBackwardWeights, Query, conv;
+    miopenConvolutionBackwardWeightsCompileSolution, ConvBackwardWeights, Query, conv;
+    miopenConvolutionBackwardWeightsImmediate, ConvBackwardWeights, Execute, conv;
+
+    miopenConvolutionForwardBias, Bias, Execute, bias;
+    miopenConvolutionBackwardBias, Bias, Execute, bias;
+    miopenConvolutionBiasActivationForward, FusedConv, Execute, fused;
 }
 
 impl EntryPoint {

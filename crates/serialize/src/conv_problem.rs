@@ -1,12 +1,35 @@
 //! A convolution in MIOpen's terms, and the one function that turns it into a graph.
 //!
 //! The importer of driver lines and whoever sits behind MIOpen's API both go through [`ConvProblem::to_graph`], so that a logged
-//! problem and the same problem met at run time have one key.
+//! problem and the same problem met at run time have one key. [`ConvProblem::to_graph_with`] is the same with what MIOpen lets follow
+//! the sums of a convolution; [`bias`] has the two operations on biases alone.
 #![deny(clippy::as_conversions)]
 
-use crate::ops::{ConvolutionBwd, ConvolutionFwd, ConvolutionWrw};
-use crate::{ConvMode, DataType, GraphBuf, GraphBuilder, GraphError, Limits, TensorAttributes, Uid};
+pub mod bias;
+
+use crate::ops::{ConvolutionBwd, ConvolutionFwd, ConvolutionWrw, Pointwise};
+use crate::{ConvMode, DataType, GraphBuf, GraphBuilder, GraphError, Limits, PointwiseMode, TensorAttributes, Uid};
 use std::fmt;
+
+/// Uids of the tensors of a problem's graphs. `x`, `w` and `y` stand for `dx`, `dw` and `dy` where those are meant.
+pub mod uid {
+    use crate::Uid;
+
+    /// The image.
+    pub const X: Uid = Uid(1);
+    /// The filter.
+    pub const W: Uid = Uid(2);
+    /// The positions.
+    pub const Y: Uid = Uid(3);
+    /// What is added to the sums element by element. It may be the memory of the result.
+    pub const ADDED: Uid = Uid(4);
+    /// The runtime scalar that multiplies the sums.
+    pub const SCALE: Uid = Uid(5);
+    /// The runtime scalar that multiplies what the addition gives.
+    pub const SCALE_AFTER: Uid = Uid(6);
+    /// One value a channel.
+    pub const BIAS: Uid = Uid(7);
+}
 
 /// Most dimensions of a tensor: batch, channels, three of space.
 pub const MAX_RANK: usize = 5;
@@ -98,6 +121,15 @@ impl ProblemTensor {
         tensor.strides.get_mut(..strides.len()).ok_or(wrong)?.copy_from_slice(strides);
         Ok(tensor)
     }
+
+    /// The tensor of a graph.
+    fn attributes(&self, name: &str, uid: Uid, rank: usize) -> TensorAttributes {
+        let mut attributes = TensorAttributes::new();
+        attributes.set_name(name).set_data_type(self.dtype).set_uid(uid);
+        attributes.set_dims(self.dims.get(..rank).unwrap_or_default());
+        attributes.set_strides(self.strides.get(..rank).unwrap_or_default());
+        attributes
+    }
 }
 
 /// A convolution as MIOpen's descriptors describe it: a fixed-size value without pointers, to be made, compared and hashed without
@@ -131,6 +163,37 @@ pub struct ConvProblem {
     pub output_pads: [i64; MAX_SPATIAL],
 }
 
+/// What follows the sums of a convolution before they are stored, in this order: `relu((sums * scale + added) * scale_after + bias)`,
+/// each part where it is wanted.
+///
+/// `alpha * sums + beta * y` is said as `(sums * (alpha / beta) + y) * beta`: that is one chain behind the sums, which engines fuse, where
+/// a product on the other side of the sum would be a pass over memory of its own with a workspace of the size of the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ConvEpilogue {
+    /// A runtime scalar multiplies: double for a double result, else float, as MIOpen reads its `alpha`.
+    pub scale: bool,
+    /// A tensor of the result's dims and type with these strides is added.
+    pub added: Option<[i64; MAX_RANK]>,
+    /// A runtime scalar multiplies.
+    pub scale_after: bool,
+    /// One value a channel of the result is added, packed.
+    pub bias: bool,
+    /// Negative results become 0.
+    pub relu: bool,
+}
+
+impl ConvEpilogue {
+    /// Nothing: the sums are stored.
+    pub const NONE: Self = Self { scale: false, added: None, scale_after: false, bias: false, relu: false };
+    /// A runtime scalar times the sums.
+    pub const SCALE: Self = Self { scale: true, ..Self::NONE };
+
+    /// Two runtime scalars: the sums times one, and what the result's memory held, with these strides, times the other.
+    pub const fn bilinear(strides: [i64; MAX_RANK]) -> Self {
+        Self { scale: true, added: Some(strides), scale_after: true, ..Self::NONE }
+    }
+}
+
 /// Why a problem is no graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -156,10 +219,16 @@ pub enum ConvProblemError {
         "convolution: output padding {found} of spatial dimension {axis} is at least the stride {stride} and more than the padding {pad}; no graph has that"
     )]
     OutputPadding { axis: usize, found: i64, stride: i64, pad: i64 },
+    /// Something behind the sums that this type does not have.
+    #[error("convolution: results computed in {compute} are neither scaled nor added to; float and double are")]
+    Epilogue { compute: DataType },
     /// A rule of graphs is broken.
     #[error(transparent)]
     Graph(#[from] GraphError),
 }
+
+/// Name, operation and second operand of a step behind the sums.
+type ChainLink = (&'static str, PointwiseMode, Option<TensorAttributes>);
 
 impl ConvProblem {
     /// Rank of the tensors.
@@ -191,6 +260,15 @@ impl ConvProblem {
         product(image.dims.get(..rank).unwrap_or_default()).saturating_mul(product(filter.dims.get(1..rank).unwrap_or_default()))
     }
 
+    /// The tensor that the direction writes: `y`, `dx` or `dw`.
+    pub fn result(&self) -> &ProblemTensor {
+        match self.direction {
+            ConvDirection::Forward => &self.y,
+            ConvDirection::BackwardData => &self.x,
+            ConvDirection::BackwardWeights => &self.w,
+        }
+    }
+
     /// The graph: one node that obeys hipDNN's rules, tensors `x`, `w`, `y` (or their gradients) in this order with uids 1, 2, 3.
     ///
     /// A transposed convolution is the same sums seen from the other side: its forward is a data gradient with `dy = x` and
@@ -200,6 +278,14 @@ impl ConvProblem {
     /// # Errors
     /// Numbers that do not make a convolution.
     pub fn to_graph(&self, limits: &Limits) -> Result<GraphBuf, ConvProblemError> {
+        self.to_graph_with(&ConvEpilogue::NONE, limits)
+    }
+
+    /// The graph of the problem with something behind the sums. Uids are those of [`uid`].
+    ///
+    /// # Errors
+    /// Numbers that do not make a convolution, and anything behind sums of integers.
+    pub fn to_graph_with(&self, epilogue: &ConvEpilogue, limits: &Limits) -> Result<GraphBuf, ConvProblemError> {
         let spatial = usize::from(self.spatial);
         if !(1..=MAX_SPATIAL).contains(&spatial) {
             return Err(ConvProblemError::Spatial { found: self.spatial });
@@ -211,24 +297,30 @@ impl ConvProblem {
         let mut builder = GraphBuilder::new();
         let compute = self.compute_type();
         builder.set_types(compute, compute, self.x.dtype);
+        let chain = self.chain(epilogue, compute)?;
         let is_transpose = self.mode == ProblemMode::Transpose;
         let [x_name, w_name, y_name] = match self.direction {
             ConvDirection::Forward => ["x", "w", "y"],
             ConvDirection::BackwardData => ["dx", "w", "dy"],
             ConvDirection::BackwardWeights => ["x", "dw", "dy"],
         };
-        let mut uids = [Uid(1), Uid(2), Uid(3)].into_iter();
-        let mut add = |name: &str, tensor: &ProblemTensor| {
-            let mut attributes = TensorAttributes::new();
-            attributes.set_name(name).set_data_type(tensor.dtype);
-            attributes.set_dims(tensor.dims.get(..rank).unwrap_or_default());
-            attributes.set_strides(tensor.strides.get(..rank).unwrap_or_default());
-            if let Some(uid) = uids.next() {
-                attributes.set_uid(uid);
-            }
-            builder.tensor(attributes)
+        let mut add = |name: &str, uid: Uid, tensor: &ProblemTensor| builder.tensor(tensor.attributes(name, uid, rank));
+        let (mut x, mut w, mut y) = (add(x_name, uid::X, &self.x), add(w_name, uid::W, &self.w), add(y_name, uid::Y, &self.y));
+        let result = match self.direction {
+            ConvDirection::Forward => &mut y,
+            ConvDirection::BackwardData => &mut x,
+            ConvDirection::BackwardWeights => &mut w,
         };
-        let (x, w, y) = (add(x_name, &self.x), add(w_name, &self.w), add(y_name, &self.y));
+        // With something behind them, the sums are a tensor between nodes.
+        let stored = *result;
+        let between = |builder: &mut GraphBuilder| {
+            let mut tensor = TensorAttributes::packed(compute, self.result().dims.get(..rank).unwrap_or_default());
+            builder.tensor(tensor.set_virtual(true).clone())
+        };
+        if !chain.is_empty() {
+            *result = between(&mut builder);
+        }
+        let mut carried = *result;
         // The side that the filter slides over, and the side with one element per position.
         let (image, positions) = if is_transpose { (y, x) } else { (x, y) };
         let stride = self.strides.get(..spatial).unwrap_or_default();
@@ -250,7 +342,51 @@ impl ConvProblem {
                 builder.node("conv", unset, op)
             }
         };
+        let last = chain.len().saturating_sub(1);
+        for (at, (name, mode, operand)) in chain.into_iter().enumerate() {
+            let out = if at == last { stored } else { between(&mut builder) };
+            let op = match operand {
+                Some(operand) => Pointwise::binary(mode, carried, builder.tensor(operand), out),
+                None => Pointwise::unary(mode, carried, out),
+            };
+            builder.node(name, unset, op);
+            carried = out;
+        }
         Ok(builder.build_with(limits)?)
+    }
+
+    /// The operations behind the sums, each with its second operand.
+    fn chain(&self, epilogue: &ConvEpilogue, compute: DataType) -> Result<Vec<ChainLink>, ConvProblemError> {
+        let ConvEpilogue { scale, added, scale_after, bias, relu } = *epilogue;
+        if *epilogue != ConvEpilogue::NONE && !matches!(compute, DataType::Float | DataType::Double) {
+            return Err(ConvProblemError::Epilogue { compute });
+        }
+        let result = self.result();
+        let rank = self.rank();
+        let scalar = |name: &str, uid: Uid| {
+            let dtype = if result.dtype == DataType::Double { DataType::Double } else { DataType::Float };
+            let mut scalar = TensorAttributes::packed(dtype, &[1]);
+            scalar.set_name(name).set_uid(uid).set_as_runtime_parameter();
+            scalar
+        };
+        let mut chain: Vec<ChainLink> = Vec::new();
+        if scale {
+            chain.push(("scale", PointwiseMode::Mul, Some(scalar("scale", uid::SCALE))));
+        }
+        if let Some(strides) = added {
+            let tensor = ProblemTensor { strides, ..*result };
+            chain.push(("add", PointwiseMode::Add, Some(tensor.attributes("added", uid::ADDED, rank))));
+        }
+        if scale_after {
+            chain.push(("scale after", PointwiseMode::Mul, Some(scalar("scale_after", uid::SCALE_AFTER))));
+        }
+        if bias {
+            chain.push(("bias", PointwiseMode::Add, Some(bias::attributes(result, rank))));
+        }
+        if relu {
+            chain.push(("relu", PointwiseMode::ReluFwd, None));
+        }
+        Ok(chain)
     }
 
     fn check_numbers(&self, spatial: usize) -> Result<(), ConvProblemError> {

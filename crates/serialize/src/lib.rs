@@ -61,7 +61,7 @@ pub use aligned::AlignedBytes;
 pub use attributes::{AttributeError, AttributeValue, TensorAttribute};
 pub use builder::{GraphBuilder, TensorAttributes};
 pub use canon::Canonical;
-pub use conv_problem::{ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
+pub use conv_problem::{ConvDirection, ConvEpilogue, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
 pub use enums::*;
 pub use error::GraphError;
 pub use floors::{Feature, Features};

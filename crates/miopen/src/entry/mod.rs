@@ -11,7 +11,12 @@ macro_rules! native {
     };
 }
 
+pub(crate) use native;
+
+pub mod bias;
+pub mod conv;
 pub mod descriptor;
+pub mod fused;
 pub mod handle;
 
 use crate::last_error;
