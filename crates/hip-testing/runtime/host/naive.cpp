@@ -332,9 +332,9 @@ Problem read(const NaiveKernel& kernel, const char* kernarg) {
     return p;
 }
 
-int refuse(const NaiveKernel& kernel, const char* why) {
+int refuse(const NaiveKernel& kernel, int code, const char* why) {
     fprintf(stderr, "host HIP: %s: %s\n", kernel.name.c_str(), why);
-    return ILLEGAL_ADDRESS;
+    return code;
 }
 
 }  // namespace
@@ -354,16 +354,16 @@ int check_naive(const NaiveKernel* kernel, const unsigned grid[3], const char* k
     for (const int64_t* extents : {p.in, p.out, p.filter, p.stride, p.dilation})
         for (int i = 0; i < 3; ++i)
             if (extents[i] < 1)
-                return refuse(*kernel, "an extent is not positive");
+                return refuse(*kernel, INVALID_VALUE, "an extent is not positive");
     if (p.groups < 1 || p.n < 1 || p.k < 1 || p.c < 1)
-        return refuse(*kernel, "an extent is not positive");
+        return refuse(*kernel, INVALID_VALUE, "an extent is not positive");
     // One block computes a plane of the result, or with channels last, a row of all its channels.
     int outer = kernel->layout.volume ? 0 : 1;
     int64_t blocks = kernel->direction == BACKWARD_WEIGHTS ? p.groups * p.k
                      : kernel->layout.channels_last        ? p.groups * p.n * (kernel->direction == FORWARD ? p.out : p.in)[outer]
                                                            : p.groups * p.n * (kernel->direction == FORWARD ? p.k : p.c);
     if (grid[0] != blocks || grid[1] != 1 || grid[2] != 1)
-        return refuse(*kernel, "the grid is not of a block for each part of the result");
+        return refuse(*kernel, INVALID_VALUE, "the grid is not of a block for each part of the result");
     for (const Tensor* t : {&p.x, &p.w, &p.y}) {
         bool is_output = t == (kernel->direction == FORWARD ? &p.y : kernel->direction == BACKWARD_DATA ? &p.x : &p.w);
         const int64_t* extent = t == &p.x ? p.in : t == &p.w ? p.filter : p.out;
@@ -372,14 +372,14 @@ int check_naive(const NaiveKernel* kernel, const unsigned grid[3], const char* k
         unsigned __int128 last = 0;
         for (int i = 0; i < 6; ++i) {
             if (strides[i] < 0 && counts[i] > 1)
-                return refuse(*kernel, "a stride is negative");
+                return refuse(*kernel, INVALID_VALUE, "a stride is negative");
             if (counts[i] > 1)
                 last += static_cast<unsigned __int128>(counts[i] - 1) * static_cast<uint64_t>(strides[i]);
         }
         last = (last + 1) * (is_output ? kernel->types.output : kernel->types.input);
         Range range;
         if (!find_range(t->data, &range) || last > range.size - (static_cast<char*>(t->data) - range.begin))
-            return refuse(*kernel, "a tensor does not lie in memory of the device");
+            return refuse(*kernel, ILLEGAL_ADDRESS, "a tensor does not lie in memory of the device");
     }
     return SUCCESS;
 }

@@ -53,6 +53,19 @@ functions! {
     hipModuleUnload(Handle) -> c_int;
     hipModuleGetFunction(*mut Handle, Handle, *const c_char) -> c_int;
     hipModuleLaunchKernel(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut Handle, *mut Handle) -> c_int;
+    hipModuleLoad(*mut Handle, *const c_char) -> c_int;
+    hipExtModuleLaunchKernel(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, usize, Handle, *mut Handle, *mut Handle, Handle, Handle, c_uint) -> c_int;
+    hipMemPtrGetInfo(Handle, *mut usize) -> c_int;
+    hipStreamWaitEvent(Handle, Handle, c_uint) -> c_int;
+    hipStreamBeginCapture(Handle, c_int) -> c_int;
+    hipStreamEndCapture(Handle, *mut Handle) -> c_int;
+    hipStreamIsCapturing(Handle, *mut c_int) -> c_int;
+    hipThreadExchangeStreamCaptureMode(*mut c_int) -> c_int;
+    hipGraphGetNodes(Handle, *mut Handle, *mut usize) -> c_int;
+    hipGraphInstantiate(*mut Handle, Handle, *mut Handle, *mut c_char, usize) -> c_int;
+    hipGraphLaunch(Handle, Handle) -> c_int;
+    hipGraphDestroy(Handle) -> c_int;
+    hipGraphExecDestroy(Handle) -> c_int;
     hipGetErrorName(c_int) -> *const c_char;
 }
 
@@ -111,6 +124,21 @@ impl Host {
 }
 
 impl Hip {
+    /// A stream, independent of the null stream or not.
+    pub(crate) fn stream(&self, independent: bool) -> Handle {
+        let mut out = ptr::null_mut();
+        // SAFETY: a place for the handle.
+        assert_eq!(unsafe { (self.hipStreamCreateWithFlags)(&raw mut out, c_uint::from(independent)) }, 0);
+        out
+    }
+
+    pub(crate) fn event(&self) -> Handle {
+        let mut out = ptr::null_mut();
+        // SAFETY: a place for the handle.
+        assert_eq!(unsafe { (self.hipEventCreateWithFlags)(&raw mut out, 0) }, 0);
+        out
+    }
+
     pub(crate) fn malloc(&self, size: usize) -> Result<Handle, c_int> {
         let mut out = ptr::null_mut();
         // SAFETY: a place for the address.
