@@ -101,6 +101,9 @@ pub(crate) struct Fake {
     pub(crate) entries: &'static mut [WrapperEntry],
 }
 
+// SAFETY: threads of tests only read it.
+unsafe impl Sync for Fake {}
+
 impl Fake {
     pub(crate) fn new() -> Self {
         // SAFETY: fresh memory.

@@ -48,7 +48,10 @@ fn devices() {
     let set_device = |device: i32| {
         // SAFETY: the stand-in exports it, and has been opened by the first create.
         unsafe {
-            let library = libc::dlopen(std::env::var("HIPPLAN_LIBRARY").map(|path| std::ffi::CString::new(path).expect("a path")).expect("set").as_ptr(), libc::RTLD_NOW);
+            let library = libc::dlopen(
+                std::env::var("HIPPLAN_LIBRARY").map(|path| std::ffi::CString::new(path).expect("a path")).expect("set").as_ptr(),
+                libc::RTLD_NOW,
+            );
             let set = libc::dlsym(library, c"fake_set_device".as_ptr());
             std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn(i32)>(set)(device);
         }

@@ -46,7 +46,9 @@ fn tensors() {
         call!(fake, miopenSetTensorDescriptorV2: fn(TensorDescriptor, Enum, i32, *const usize, *const usize) -> i32, tensor, data_type::HALF, count, dims.as_ptr(), strides.map_or(null(), <[usize]>::as_ptr))
     };
     let set_4d = |n: i32| call!(fake, miopenSet4dTensorDescriptor: fn(TensorDescriptor, Enum, i32, i32, i32, i32) -> i32, tensor, data_type::HALF, n, 65_536, 256, 256);
-    let wide = |dims: &[u64; MAX_RANK], strides: &[u64; MAX_RANK], rank| Some(TensorNote { wide: Some(Wide { rank, dims: *dims, strides: *strides }), ..TensorNote::default() });
+    let wide = |dims: &[u64; MAX_RANK], strides: &[u64; MAX_RANK], rank| {
+        Some(TensorNote { wide: Some(Wide { rank, dims: *dims, strides: *strides }), ..TensorNote::default() })
+    };
 
     // What getters tell is not noted.
     for layout in [tensor_layout::NCHW, tensor_layout::NHWC, tensor_layout::NCDHW, tensor_layout::NDHWC] {
@@ -92,18 +94,24 @@ fn tensors() {
     assert_eq!(with_layout(tensor_layout::NHWC, &[2, 65_536, 256, 256]), 0);
     assert_eq!(observe::tensor(tensor), wide(&array([2, 65_536, 256, 256]), &array([1 << 32, 1, 1 << 24, 65_536]), 4));
     let packed = [2_i32, 65_536, 65_536];
-    let set = |strides: *const i32| {
-        call!(fake, miopenSetTensorDescriptor: fn(TensorDescriptor, Enum, i32, *const i32, *const i32) -> i32, tensor, data_type::HALF, 3, packed.as_ptr(), strides)
-    };
+    let set = |strides: *const i32| call!(fake, miopenSetTensorDescriptor: fn(TensorDescriptor, Enum, i32, *const i32, *const i32) -> i32, tensor, data_type::HALF, 3, packed.as_ptr(), strides);
     assert_eq!(set(null()), 0);
     assert_eq!(observe::tensor(tensor), wide(&array([2, 65_536, 65_536]), &array([1 << 32, 65_536, 1]), 3));
     assert_eq!(set(packed.as_ptr()), 0);
     assert_eq!(observe::tensor(tensor), None);
-    // Nothing noted: nothing allocated, and no lock.
+    // Nothing noted: nothing allocated.
+    let target = fake.target("miopenSetTensorDescriptor");
+    // SAFETY: the function has this signature.
+    let set = unsafe {
+        std::mem::transmute::<*const std::ffi::c_void, unsafe extern "C" fn(TensorDescriptor, Enum, i32, *const i32, *const i32) -> i32>(
+            target,
+        )
+    };
     let before = allocations();
-    assert_eq!(set(packed.as_ptr()), 0);
-    assert_eq!(observe::tensor(tensor), None);
-    assert_eq!(allocations(), before);
+    // SAFETY: arrays of three.
+    let status = unsafe { set(tensor, data_type::HALF, 3, packed.as_ptr(), packed.as_ptr()) };
+    let noted = observe::tensor(tensor);
+    assert_eq!((status, noted, allocations()), (0, None, before));
 }
 
 fn convolutions() {
@@ -130,8 +138,12 @@ fn convolutions() {
         assert_eq!(pad(0, 1), 0);
         assert!(observe::conv(conv).is_some());
         match way {
-            0 => call!(fake, miopenInitConvolutionDescriptor: fn(ConvolutionDescriptor, Enum, i32, i32, i32, i32, i32, i32) -> i32, conv, 0, 0, 0, 1, 1, 1, 1),
-            1 => call!(fake, miopenInitConvolutionNdDescriptor: fn(ConvolutionDescriptor, i32, Array, Array, Array, Enum) -> i32, conv, 3, values.as_ptr(), values.as_ptr(), values.as_ptr(), 1),
+            0 => {
+                call!(fake, miopenInitConvolutionDescriptor: fn(ConvolutionDescriptor, Enum, i32, i32, i32, i32, i32, i32) -> i32, conv, 0, 0, 0, 1, 1, 1, 1)
+            }
+            1 => {
+                call!(fake, miopenInitConvolutionNdDescriptor: fn(ConvolutionDescriptor, i32, Array, Array, Array, Enum) -> i32, conv, 3, values.as_ptr(), values.as_ptr(), values.as_ptr(), 1)
+            }
             _ => call!(fake, miopenDestroyConvolutionDescriptor: fn(ConvolutionDescriptor) -> i32, conv),
         };
         assert_eq!(observe::conv(conv), None);
@@ -175,7 +187,7 @@ fn errors() {
     STATUS.store(6, Relaxed);
     let mut algorithm = -1;
     let mut ask = |id: u64| call!(fake, miopenGetSolverIdConvAlgorithm: fn(u64, *mut Enum) -> i32, id, &raw mut algorithm);
-    assert_eq!((ask(85), ask(1 << 63 | 7)), (6, 0));
+    assert_eq!((ask(85), ask(1 << 63), ask(hipplan_miopen::solution_id::OURS | 7)), (6, 6, 0));
     assert_eq!(algorithm, hipplan_miopen::solution_id::ALGORITHM);
 }
 
@@ -281,7 +293,10 @@ fn failures_are_recorded_for_each_thread_and_told_once_for_each_kind() {
     let ran = enabled("errors", &[]);
     let told: Vec<_> = ran.err.lines().filter(|line| line.contains("forwarded call failed")).collect();
     assert_eq!(told.len(), 4, "{told:#?}");
-    assert_eq!(told[0].trim_end_matches(['\0', ' ']), "[hipplan] error: forwarded call failed with miopenStatusInternalError (5): device 1 is gone");
+    assert_eq!(
+        told[0].trim_end_matches(['\0', ' ']),
+        "[hipplan] error: forwarded call failed with miopenStatusInternalError (5): device 1 is gone"
+    );
     for level in ["1", "2"] {
         assert!(!enabled("errors", &[("MIOPEN_LOG_LEVEL", level)]).err.contains("failed"));
     }
