@@ -94,12 +94,14 @@ pub fn error(line: Arguments<'_>) {
     }
 }
 
-/// Writes one line as it is. A closed standard error is nobody's problem.
+/// Writes one line; line ends and NULs in it become spaces. A closed standard error is nobody's problem.
 pub fn raw(line: Arguments<'_>) {
     let mut text = Text::<LINE>::new();
     text.set(line);
     let mut bytes = [b'\n'; LINE + 1];
-    bytes[..text.len].copy_from_slice(&text.bytes[..text.len]);
+    for (place, &byte) in bytes.iter_mut().zip(&text.bytes[..text.len]) {
+        *place = if matches!(byte, 0 | b'\n') { b' ' } else { byte };
+    }
     let _ = std::io::stderr().write_all(&bytes[..text.len + 1]);
 }
 
