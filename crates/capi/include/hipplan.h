@@ -1,3 +1,46 @@
+/*
+ hipplan: neural-network graphs, compiled once, kept in a store, and executed in any later process.
+
+ Generated from the sources of crates/capi; do not edit. Link with -lhipplan, or open libhipplan.so.0 with dlopen and
+ look at hipplan_version() first.
+
+ Statuses and errors
+   Functions answer a hipplan_status_t. When it is not HIPPLAN_OK, hipplan_last_error() has the reason for a person to read, each
+   thread its own. Nothing is thrown or unwound through these functions, and nothing is printed but warnings that belong to no call
+   (hipplan_set_log).
+
+ Ownership and lifetimes
+   hipplan_open and the functions that bind give a handle, which the caller gives back with hipplan_close and hipplan_release. A plan
+   outlives the hipplan_t that it was bound by. All else that is passed in, bytes of graphs, strings, structures, keys, is read during
+   the call only and stays the caller's. Handles must be ones that were given and not given back; NULL is an error that is noticed.
+
+ Structures
+   Those with a struct_size grow in later minor versions, at their end. Set all fields to zero, then struct_size to sizeof, then what is
+   needed: zero means what the version without the field did. A smaller or larger structure than the library's own is taken; in a larger
+   one, what the library does not know must be zero. Input may be misaligned.
+
+ Threads
+   Every function may be called by any thread at any time, on the same handles too; except that hipplan_close and hipplan_release are
+   called once, when no other call with that handle is under way. Several threads may execute one plan at once. After fork, a child must
+   not use handles of a HIP device that were opened before.
+
+ Executing
+   Bindings name tensors by uid: those of the graph that was given to hipplan_bind_by_graph, or canonical ordinals after
+   hipplan_bind_by_key. Their order is free. A tensor of the plan's that is in memory must be there, once; uids that the plan does not
+   know are ignored. For a scalar that is passed by value, it depends on what the graph says of it:
+
+     scalar                        no entry                entry                      entry, HIPPLAN_EXECUTE_OVERRIDE
+     constant of the graph         the constant            ignored, not read          ignored, not read
+     runtime, with a default       the default             ignored, not read          host memory of one element, read during the call
+     runtime, without a default    invalid argument        host memory, as there      host memory, as there
+
+   On the device cpu an execution has finished when the call returns. On a HIP device it has been put on the stream: scalars have been
+   read, and bindings and workspace are in use until the stream has come so far. Executions that may overlap, on several streams or
+   threads, need a workspace each. Without kernel_ms, hipplan_execute allocates nothing, waits for nothing and compiles nothing, and may be
+   captured into a HIP graph; only when more than four threads prepare an execution of one plan at the same moment do the others wait for
+   one of them, for about a microsecond. The device of the calling thread is left as it was.
+*/
+
 #ifndef HIPPLAN_H
 #define HIPPLAN_H
 
@@ -201,7 +244,8 @@ typedef struct {
 #define HIPPLAN_INVALID_ARGUMENT 1
 
 /*
- No usable plan is stored. The text says why for every store and target; it is no defect and is not counted as a failure.
+ No usable plan is stored: none, or only damaged ones, or ones of another version. The text says why for every store and target. Not counted
+ as a failure.
  */
 #define HIPPLAN_MISS 2
 
@@ -216,7 +260,7 @@ typedef struct {
 #define HIPPLAN_STORE 4
 
 /*
- A stored plan is damaged, or refused by the device.
+ A plan was found, whole, and cannot be loaded on the device.
  */
 #define HIPPLAN_PLAN 5
 

@@ -5,9 +5,9 @@ use crate::failure::Failure;
 use crate::library::Library;
 use crate::types::{HIPPLAN_COMPILE, HIPPLAN_INTERNAL, HIPPLAN_STORE, HIPPLAN_UNSUPPORTED};
 use hipplan_planner::hip::compiler::hiprtc;
-use hipplan_planner::{CompileError, Ensured, Providers, Request, ensure_plan};
-use hipplan_serialize::{GraphBuf, Policy, Target};
-use std::sync::OnceLock;
+use hipplan_planner::{CompileError, CompiledPlan, Ensured, Providers, Request, ensure_plan};
+use hipplan_serialize::{GraphBuf, GraphKey, Policy, Target};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The providers, made when something is to be compiled for the first time.
 #[derive(Debug, Default)]
@@ -26,6 +26,24 @@ impl LazyProviders {
     }
 }
 
+/// Plans that the first store did not keep, which this process goes on with.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(Mutex<Vec<Arc<CompiledPlan>>>);
+
+impl Kept {
+    fn keep(&self, plan: CompiledPlan) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|other| other.plan_ref.key != plan.plan_ref.key);
+        kept.push(Arc::new(plan));
+    }
+
+    /// Those of a graph.
+    pub(crate) fn of(&self, graph: &GraphKey) -> Vec<Arc<CompiledPlan>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().filter(|plan| plan.graph == *graph).cloned().collect()
+    }
+}
+
 impl Library {
     /// Makes sure that the first store has a plan of the graph for the device.
     pub(crate) fn compile(&self, graph: &GraphBuf) -> Result<(), Failure> {
@@ -40,9 +58,11 @@ impl Library {
                 self.shared.counters.compiles.add_one();
                 Ok(())
             }
-            Ensured::NotStored { reason, .. } => {
+            // The store has warned of it.
+            Ensured::NotStored { plan, .. } => {
                 self.shared.counters.compiles.add_one();
-                Err(Failure::new(HIPPLAN_STORE, format!("the plan was compiled, and the store does not keep it: {reason}")))
+                self.kept.keep(*plan);
+                Ok(())
             }
         }
     }

@@ -12,7 +12,7 @@ use hipplan_exec::hip::HipRuntime;
 use hipplan_serialize::GraphKey;
 use std::ffi::{c_char, c_void};
 
-// SAFETY (all): the structure is `repr(C)`, begins with its size, and is made of integers and pointers.
+// SAFETY: the structure is `repr(C)`, begins with its size, and is made of integers and pointers.
 unsafe impl SizePrefixed for hipplan_open_options_t {
     const NAME: &'static str = "hipplan_open_options_t";
     const LEAST: usize = 40;
@@ -81,7 +81,7 @@ pub extern "C" fn hipplan_set_log(log: hipplan_log_t, user: *mut c_void) {
 pub unsafe extern "C" fn hipplan_open(options: *const hipplan_open_options_t, library: *mut *mut hipplan_t) -> hipplan_status_t {
     entry::status(|| {
         log::start();
-        // SAFETY (all of this function): by the header's rules.
+        // SAFETY: all that is read and written, by the header's rules.
         unsafe {
             give(library, std::ptr::null_mut(), "library")?;
             let options = input::structure(options)?;
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn hipplan_bind_by_graph(
     plan: *mut *mut hipplan_plan_t,
 ) -> hipplan_status_t {
     entry::status(|| {
-        // SAFETY (all of this function): by the header's rules.
+        // SAFETY: all that is read and written, by the header's rules.
         unsafe {
             give(plan, std::ptr::null_mut(), "plan")?;
             let library = &input::handle(library, "library")?.0;
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn hipplan_bind_by_key(
     plan: *mut *mut hipplan_plan_t,
 ) -> hipplan_status_t {
     entry::status(|| {
-        // SAFETY (all of this function): by the header's rules.
+        // SAFETY: all that is read and written, by the header's rules.
         unsafe {
             give(plan, std::ptr::null_mut(), "plan")?;
             let library = &input::handle(library, "library")?.0;
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn hipplan_execute(
     options: *const hipplan_execute_options_t,
 ) -> hipplan_status_t {
     entry::status(|| {
-        // SAFETY (all of this function): by the header's rules.
+        // SAFETY: all that is read and written, by the header's rules.
         unsafe {
             let plan: &Bound = &input::handle(plan.cast_const(), "plan")?.0;
             let executed = || {

@@ -65,7 +65,7 @@ impl Layers {
         targets: &[String],
         loaders: &Loaders,
         mut miss: impl FnMut(&Store, &str, String),
-        mut take: impl FnMut(&Store, &str, PlanBytes) -> Option<T>,
+        mut take: impl FnMut(&Store, PlanBytes) -> Option<T>,
     ) -> Option<T> {
         for store in &self.stores {
             for target in targets {
@@ -88,7 +88,7 @@ impl Layers {
                         miss(store, target, format!("a plan is there and no loader accepts it: {error}"));
                         continue;
                     }
-                    if let Some(taken) = take(store, target, bytes) {
+                    if let Some(taken) = take(store, bytes) {
                         return Some(taken);
                     }
                 }

@@ -7,6 +7,7 @@
 //! * Nothing unwinds into C: every function runs in [`entry`].
 //! * Executing allocates nothing and takes one try-lock: `lane`.
 
+#[cfg(feature = "compile")]
 mod beside;
 mod bound;
 #[cfg(feature = "compile")]

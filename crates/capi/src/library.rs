@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::layers::{CodeOf, Layers};
 use crate::types::{HIPPLAN_MISS, HIPPLAN_WORKSPACE};
 use hipplan_exec::hip::HipRuntime;
-use hipplan_exec::{Device, ExecError, Loaders, Plan};
+use hipplan_exec::{CodeObjects, Device, ExecError, Loaders, Plan};
 use hipplan_serialize::{GraphBuf, GraphKey, Limits, import};
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub(crate) struct Library {
     pub(crate) shared: Arc<Shared>,
     #[cfg(feature = "compile")]
     pub(crate) providers: crate::compile::LazyProviders,
+    #[cfg(feature = "compile")]
+    pub(crate) kept: crate::compile::Kept,
 }
 
 /// A graph in any form, from bytes of any alignment.
@@ -54,6 +56,8 @@ impl Library {
             shared: Arc::new(Shared { device, counters: Counters::default() }),
             #[cfg(feature = "compile")]
             providers: Default::default(),
+            #[cfg(feature = "compile")]
+            kept: Default::default(),
         })
     }
 
@@ -94,7 +98,7 @@ impl Library {
         &self,
         graph: &GraphKey,
         max_workspace: u64,
-        mut take: impl FnMut(Plan<'_>, &CodeOf<'_>) -> Result<T, ExecError>,
+        mut take: impl FnMut(Plan<'_>, &dyn CodeObjects) -> Result<T, ExecError>,
     ) -> Result<T, Failure> {
         let counters = &self.shared.counters;
         counters.lookups.add_one();
@@ -104,16 +108,20 @@ impl Library {
         let miss = |store: &hipplan_store::Store, target: &str, why: String| {
             misses.push(format!("store {}, target {target}: {why}", store.root().display()));
         };
-        let found = self.layers.walk(graph, &self.targets, &self.loaders, miss, |store, _, bytes| {
-            let plan = Plan::new(bytes.view());
+        let mut consider = |plan: Plan<'_>, code: &dyn CodeObjects| {
             let needs = plan.view().meta().workspace_size.to_native();
             if needs > max_workspace {
                 least = Some(least.map_or(needs, |least| least.min(needs)));
                 return None;
             }
-            let code = CodeOf { store, layers: &self.layers, loads: &counters.module_loads };
-            take(plan, &code).map_err(|error| refusal.get_or_insert(error)).ok()
+            take(plan, code).map_err(|error| refusal.get_or_insert(error)).ok()
+        };
+        let found = self.layers.walk(graph, &self.targets, &self.loaders, miss, |store, bytes| {
+            consider(Plan::new(bytes.view()), &CodeOf { store, layers: &self.layers, loads: &counters.module_loads })
         });
+        #[cfg(feature = "compile")]
+        let found =
+            found.or_else(|| self.kept.of(graph).iter().find_map(|kept| consider(Plan::open(&kept.bytes).ok()?, &kept.code_objects)));
         if let Some(found) = found {
             counters.hits.add_one();
             return Ok(found);

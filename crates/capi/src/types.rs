@@ -18,13 +18,14 @@ pub type hipplan_status_t = i32;
 pub const HIPPLAN_OK: hipplan_status_t = 0;
 /// An argument cannot be used: a null pointer, a graph that is none, a tensor that is missing among the bindings.
 pub const HIPPLAN_INVALID_ARGUMENT: hipplan_status_t = 1;
-/// No usable plan is stored. The text says why for every store and target; it is no defect and is not counted as a failure.
+/// No usable plan is stored: none, or only damaged ones, or ones of another version. The text says why for every store and target. Not counted
+/// as a failure.
 pub const HIPPLAN_MISS: hipplan_status_t = 2;
 /// No engine takes the graph, or it has no key, or this library has no compiler.
 pub const HIPPLAN_UNSUPPORTED: hipplan_status_t = 3;
 /// A store cannot be opened or written.
 pub const HIPPLAN_STORE: hipplan_status_t = 4;
-/// A stored plan is damaged, or refused by the device.
+/// A plan was found, whole, and cannot be loaded on the device.
 pub const HIPPLAN_PLAN: hipplan_status_t = 5;
 /// HIP is absent, or failed.
 pub const HIPPLAN_DEVICE: hipplan_status_t = 6;

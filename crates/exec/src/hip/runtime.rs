@@ -117,10 +117,9 @@ impl HipRuntime {
         let mut tried = Vec::with_capacity(CANDIDATES.len());
         #[cfg(unix)]
         for name in CANDIDATES {
-            match Symbols::of_loaded(Path::new(name)) {
-                Some(Ok(symbols)) => return Ok((name.to_owned(), symbols)),
-                // What has a HIP runtime's name and is none may stand before one that is found by its path.
-                Some(Err(_)) | None => {}
+            // What has a HIP runtime's name and is none may stand before one that is found by its path.
+            if let Some(Ok(symbols)) = Symbols::of_loaded(Path::new(name)) {
+                return Ok((name.to_owned(), symbols));
             }
         }
         for name in CANDIDATES {
