@@ -191,3 +191,59 @@ pub fn init() -> (&'static Config, Vec<String>) {
     });
     (config, warnings)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Config, Miss, Report, number, switch};
+    use std::ffi::OsStr;
+    use std::path::Path;
+
+    fn read(environment: &[(&str, &str)]) -> (Config, Vec<String>) {
+        Config::read(environment.iter().map(|(name, value)| (name.into(), value.into())))
+    }
+
+    fn stores(environment: &[(&str, &str)]) -> Vec<String> {
+        read(environment).0.stores.iter().map(|store| store.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn numbers_are_read_as_miopen_does() {
+        let read = |text: &str| number(OsStr::new(text));
+        assert_eq!([read("6"), read("0x10"), read("010"), read("0"), read(" 7 ")], [6, 16, 8, 0, 7].map(Some));
+        assert_eq!([read("x"), read(""), read("-1"), read("0x"), read("99999999999999999999")], [None; 5]);
+        assert_eq!([switch(b"YES"), switch(b"oFF"), switch(b"2"), switch(b"")], [Some(true), Some(false), None, None]);
+    }
+
+    #[test]
+    fn the_first_place_for_a_store_is_taken() {
+        let [home, cache] = [("HOME", "/home/a"), ("XDG_CACHE_HOME", "/cache")];
+        let all = [home, cache, ("HIPPLAN_STORE", "s"), ("HIPPLAN_MIOPEN_STORE", ":/a:b::")];
+        assert_eq!(stores(&all), ["/a", "b"]);
+        assert_eq!(stores(&all[..3]), ["s"]);
+        assert_eq!(stores(&[home, cache, ("HIPPLAN_STORE", ""), ("HIPPLAN_MIOPEN_STORE", ":")]), ["/cache/hipplan/store"]);
+        assert_eq!(stores(&[home, ("XDG_CACHE_HOME", "relative")]), ["/home/a/.cache/hipplan/store"]);
+        assert!(stores(&[("HOME", "relative")]).is_empty());
+    }
+
+    #[test]
+    fn settings_are_read() {
+        let (config, warnings) = read(&[
+            ("HIPPLAN_MIOPEN_MISS", "Compile"),
+            ("HIPPLAN_MIOPEN_RECORD", "/r"),
+            ("HIPPLAN_MIOPEN_TRACE", "on"),
+            ("HIPPLAN_MIOPEN_REPORT", "/report"),
+            ("HIPPLAN_LIBRARY", "/l.so"),
+            ("MIOPEN_LOG_LEVEL", "2"),
+            ("MIOPEN_DEBUG_CONV_FFT", "1"),
+        ]);
+        assert!(warnings.is_empty());
+        assert_eq!((config.miss, config.trace, config.log_level, config.quiet()), (Miss::Compile, true, 2, true));
+        assert_eq!(config.record.as_deref(), Some(Path::new("/r")));
+        assert_eq!(config.report, Some(Report::File("/report".into())));
+        assert_eq!(config.library.as_deref(), Some(c"/l.so"));
+        assert_eq!(config.steered_by.as_deref(), Some("MIOPEN_DEBUG_CONV_FFT"));
+        assert_eq!(read(&[("HIPPLAN_MIOPEN_REPORT", "1")]).0.report, Some(Report::Stderr));
+        assert_eq!(read(&[("HIPPLAN_MIOPEN_REPORT", "off")]).0.report, None);
+        assert_eq!(read(&[("HIPPLAN_MIOPEN_MISS", "error")]).0.miss, Miss::Error);
+    }
+}

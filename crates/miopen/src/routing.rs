@@ -363,3 +363,63 @@ impl Denials {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Denials, ENTRIES, EntryPoint, Family, Role, data_type, find};
+
+    fn denials(list: &str) -> (Denials, usize) {
+        let mut warnings = Vec::new();
+        let denials = Denials::parse(list, &mut warnings);
+        (denials, warnings.len())
+    }
+
+    #[test]
+    fn names_are_there_once() {
+        for (at, entry) in ENTRIES.iter().enumerate() {
+            assert_eq!(ENTRIES.iter().position(|other| other.name == entry.name), Some(at));
+            assert_eq!(entry.role == Role::Observe, !entry.family.is_forwarded(), "{}", entry.name);
+        }
+        assert_eq!(EntryPoint::miopenDestroy.name(), "miopenDestroy");
+        assert!(find(b"miopenCreat").is_none());
+    }
+
+    #[test]
+    fn words_deny_families() {
+        for (list, expected) in [
+            ("*", 5),
+            ("convolution", 4),
+            ("Convolution-Forward", 1),
+            ("bias", 1),
+            ("convolution-bias-activation", 1),
+            ("fwd", 2),
+            ("bwd,wrw", 2),
+            ("miopenConvolutionBackwardDataGetSolution", 1),
+            ("miopenConvolutionForwardBias", 1),
+            (" , ", 0),
+        ] {
+            let (denials, warnings) = denials(list);
+            assert_eq!((Family::ALL.iter().filter(|family| denials.family(**family)).count(), warnings), (expected, 0), "{list}");
+        }
+        for list in ["handle", "descriptor", "miopenCreate", "MIOPENCONVOLUTIONFORWARD", "key:", "key:xy", "f128"] {
+            assert_eq!(denials(list), (Denials::default(), 1), "{list}");
+        }
+    }
+
+    #[test]
+    fn words_deny_types_and_keys() {
+        let (denials, warnings) = denials("F16,bfp16,int8,key:A,KEY:0b1c");
+        assert_eq!(warnings, 1);
+        let denied: Vec<_> = (-2..70).filter(|&value| denials.data_type(value)).collect();
+        assert_eq!(denied, [data_type::HALF, data_type::INT8]);
+        let key = |first: u8, second: u8| {
+            let mut key = [0; 32];
+            key[..2].copy_from_slice(&[first, second]);
+            denials.key(&key)
+        };
+        assert!(key(0xa7, 0) && key(0x0b, 0x1c) && !key(0x0b, 0x1d) && !key(0x7a, 0));
+        let whole = format!("key:{}", "ab".repeat(32));
+        assert!(self::denials(&whole).0.key(&[0xab; 32]) && !self::denials(&whole).0.key(&[0; 32]));
+        assert_eq!(self::denials(&format!("{whole}0")).1, 1);
+    }
+}
