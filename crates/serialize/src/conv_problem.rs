@@ -29,6 +29,8 @@ pub mod uid {
     pub const SCALE_AFTER: Uid = Uid(6);
     /// One value a channel.
     pub const BIAS: Uid = Uid(7);
+    /// The first of the tensors that exist between operations only.
+    pub(super) const BETWEEN: i64 = 8;
 }
 
 /// Most dimensions of a tensor: batch, channels, three of space.
@@ -313,9 +315,12 @@ impl ConvProblem {
         };
         // With something behind them, the sums are a tensor between nodes.
         let stored = *result;
-        let between = |builder: &mut GraphBuilder| {
+        let mut next = uid::BETWEEN;
+        let mut between = |builder: &mut GraphBuilder| {
             let mut tensor = TensorAttributes::packed(compute, self.result().dims.get(..rank).unwrap_or_default());
-            builder.tensor(tensor.set_virtual(true).clone())
+            tensor.set_virtual(true).set_uid(Uid(next));
+            next = next.saturating_add(1);
+            builder.tensor(tensor)
         };
         if !chain.is_empty() {
             *result = between(&mut builder);
