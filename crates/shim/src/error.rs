@@ -113,6 +113,16 @@ pub enum ShimError {
     /// The wrapper could not be written.
     #[error("the wrapper cannot be generated: {0}")]
     Wrapper(String),
+    /// What was made does not hold what it must; nothing was put in place.
+    #[error(
+        "{path}: what was made is wrong: {what}; nothing was changed. This is a fault of hipplan: please report it with the library's name and version"
+    )]
+    SelfCheck {
+        /// Where it was to go.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// No shim library.
     #[error("{name} was not found; looked in {looked}; name its folder with --lib-dir or the file with --shim-lib")]
     NoShimLibrary {

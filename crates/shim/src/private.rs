@@ -14,7 +14,9 @@
     clippy::unreachable
 )]
 
-use crate::elf::{DYNAMIC_SIZE, Elf, RELA_SIZE, SECTION_SIZE, SEGMENT_SIZE, SYMBOL_SIZE, Section, Segment, array, slice, string_at, u32_at};
+use crate::elf::{
+    DYNAMIC_SIZE, Elf, RELA_SIZE, SECTION_SIZE, SEGMENT_SIZE, SYMBOL_SIZE, Section, Segment, array, slice, string_at, u32_at,
+};
 use crate::error::Unsuitable;
 use crate::names;
 use crate::patch::Patch;
@@ -282,7 +284,8 @@ impl<'e, 'a> Plan<'e, 'a> {
         ];
         let elf = self.elf;
         // DT_RPATH counts only where there is no DT_RUNPATH.
-        let path_tag = if elf.value(elf::DT_RUNPATH).is_none() && elf.value(elf::DT_RPATH).is_some() { elf::DT_RPATH } else { elf::DT_RUNPATH };
+        let path_tag =
+            if elf.value(elf::DT_RUNPATH).is_none() && elf.value(elf::DT_RPATH).is_some() { elf::DT_RPATH } else { elf::DT_RUNPATH };
         let mut entries: Vec<(i64, u64)> = elf.dynamic.iter().map(|d| (d.tag, d.value)).collect();
         let mut has_path = false;
         for (tag, value) in &mut entries {
@@ -440,7 +443,8 @@ impl<'e, 'a> Plan<'e, 'a> {
                 Some((strings_address, strings_at, strings_size))
             } else if section.is_allocated() && section.size != 0 {
                 let block = self.block.as_ref().filter(|b| b.holds(&section.range()) && section.kind != elf::SHT_NOBITS.0);
-                let moved = |b: &Block| Ok((section.address.wrapping_add(b.address_change), add(section.offset, b.offset_change)?, section.size));
+                let moved =
+                    |b: &Block| Ok((section.address.wrapping_add(b.address_change), add(section.offset, b.offset_change)?, section.size));
                 block.map(moved).transpose()?
             } else {
                 None
@@ -456,7 +460,9 @@ impl<'e, 'a> Plan<'e, 'a> {
     /// The same names in the table that debuggers read, if the library is not stripped.
     fn static_symbols(&mut self, new_names: &HashMap<u32, Vec<u8>>, end: u64) -> Result<(), Unsuitable> {
         let elf = self.elf;
-        let Some(table) = elf.sections.iter().find(|s| s.kind == elf::SHT_SYMTAB.0).filter(|_| !new_names.is_empty()) else { return Ok(()) };
+        let Some(table) = elf.sections.iter().find(|s| s.kind == elf::SHT_SYMTAB.0).filter(|_| !new_names.is_empty()) else {
+            return Ok(());
+        };
         let strings_index = usize::try_from(table.link).unwrap_or(usize::MAX);
         let strings = elf.sections.get(strings_index).filter(|s| s.kind == elf::SHT_STRTAB.0 && !s.is_allocated());
         let (Some(strings), Some(symbols)) = (strings, slice(elf.bytes, table.range())) else { return Ok(()) };

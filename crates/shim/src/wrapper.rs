@@ -9,7 +9,9 @@
 
 use crate::error::ShimError;
 use crate::names;
-use hipplan_miopen_abi::table::{ATTACH_SYMBOL, MAGIC, SHIM_SONAME, TABLE_SYMBOL, VERSION, WRAPPER_VERSION_NODE, WrapperEntry, WrapperTable};
+use hipplan_miopen_abi::table::{
+    ATTACH_SYMBOL, MAGIC, SHIM_SONAME, TABLE_SYMBOL, VERSION, WRAPPER_VERSION_NODE, WrapperEntry, WrapperTable,
+};
 use object::build::elf::{
     Builder, Dynamic, DynamicSymbolId, Relocation, SectionData, SectionId, VersionData, VersionDef, VersionId, VersionNeed,
 };
@@ -131,7 +133,9 @@ impl Wrapper {
         };
         let stubs: Vec<_> = entries
             .iter()
-            .map(|e| define(&e.export.name, elf::STT_FUNC, CODE_SIZE, e.export.version.as_ref().map(|v| versions.defined[v]), e.export.hidden))
+            .map(|e| {
+                define(&e.export.name, elf::STT_FUNC, CODE_SIZE, e.export.version.as_ref().map(|v| versions.defined[v]), e.export.hidden)
+            })
             .collect();
         let table = define(TABLE_SYMBOL, elf::STT_OBJECT, size::<WrapperTable>(), Some(versions.wrapper), false);
         // As linkers do it: one absolute symbol a version node, which also keeps nodes that no function uses.
@@ -201,7 +205,8 @@ impl Wrapper {
             relative(table_at + 40, strings_at),
             relative(init_at, attach_at),
         ];
-        let listed_at: BTreeMap<usize, u64> = listed.iter().zip(0_u64..).map(|(&i, n)| (i, entries_at + n * size::<WrapperEntry>())).collect();
+        let listed_at: BTreeMap<usize, u64> =
+            listed.iter().zip(0_u64..).map(|(&i, n)| (i, entries_at + n * size::<WrapperEntry>())).collect();
         for (&i, &entry) in &listed_at {
             relocations.push(relative(entry, strings_at + strings.names[&entries[i].export.name]));
             relocations.push(relative(entry + 8, slot_of(i)));
@@ -466,11 +471,8 @@ fn layout(builder: &mut Builder<'_>, sections: &Sections) {
 
 fn fill_dynamic(builder: &mut Builder<'_>, sections: &Sections, relative: u64) {
     let address = |id| builder.sections.get(id).sh_addr;
-    let values = [
-        (elf::DT_INIT_ARRAY, address(sections.init)),
-        (elf::DT_RELA, address(sections.relocations)),
-        (elf::DT_RELACOUNT, relative),
-    ];
+    let values =
+        [(elf::DT_INIT_ARRAY, address(sections.init)), (elf::DT_RELA, address(sections.relocations)), (elf::DT_RELACOUNT, relative)];
     if let SectionData::Dynamic(entries) = &mut builder.sections.get_mut(sections.dynamic).data {
         for entry in entries {
             if let Dynamic::Integer { tag, val } = entry {

@@ -10,6 +10,7 @@ mod import;
 mod ls;
 mod quickstart;
 mod run;
+mod shim;
 mod show;
 mod verify;
 
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// List the plans of the store
     Ls(ls::Ls),
+    /// Put an installed MIOpen behind a wrapper that can forward its calls to stored plans, and undo that
+    Shim(shim::Shim),
     /// Print a completion script for a shell
     Completions(completions::Completions),
 }
@@ -58,6 +61,7 @@ impl Command {
             Self::Explain(command) => command.run(global),
             Self::Verify(command) => command.run(global),
             Self::Ls(command) => command.run(global),
+            Self::Shim(command) => command.run(global),
             Self::Completions(command) => command.run(),
         }
     }

@@ -1,0 +1,380 @@
+//! Makes a split on disk.
+//!
+//! Every file is written beside its place, flushed and renamed. The wrapper comes last: until its one rename, programs find what they
+//! found before, and afterwards everything that it needs is there. A command that was killed is repaired by running it again.
+
+use crate::elf::Elf;
+use crate::error::{At, ShimError};
+use crate::file::{self, Lock, Mapped, Staged};
+use crate::fingerprint::Fingerprint;
+use crate::locate::{self, Libraries, RUNTIME_SONAME, Source};
+use crate::manifest::{self, DATABASE, FileRecord, Input, Link, Manifest, Mode, Origin, Private};
+use crate::private::{self, Request};
+use crate::surface;
+use crate::wrapper::Wrapper;
+use hipplan_miopen_abi::table::SHIM_SONAME;
+use std::path::{Path, PathBuf};
+
+/// What an original that is put away begins with. Not `lib`, or `ldconfig` would point its links at it.
+pub const BACKUP: &str = "hipplan-original-";
+
+/// Where to put a split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Into `lib` of this folder, which is made if it is not there.
+    Prefix(PathBuf),
+    /// Into the library's own folder.
+    InPlace,
+}
+
+/// What to split, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The library, or a link to it.
+    pub from: PathBuf,
+    /// Where to.
+    pub place: Place,
+    /// The shim library, if it is to be that one.
+    pub shim_library: Option<PathBuf>,
+    /// Folders in which to look for the shim's libraries first.
+    pub library_folders: Vec<PathBuf>,
+}
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The folder with the split.
+    pub folder: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Whether everything was there already.
+    pub is_unchanged: bool,
+    /// What the user should know.
+    pub remarks: Vec<String>,
+}
+
+/// Splits a library.
+///
+/// # Errors
+/// If it is unfit, or something cannot be read or written. What was there before is still there then.
+pub fn split(options: &Options) -> Result<Report, ShimError> {
+    let source = Source::find(&options.from)?;
+    let libraries = Libraries::find(options.shim_library.as_deref(), &options.library_folders)?;
+    let original = Mapped::open(&source.original)?;
+    let elf = locate::read(&original)?;
+    let pair = source.private.as_deref().map(Mapped::open).transpose()?;
+    let wrapper = match &pair {
+        None => surface::wrapper_of_stock(&elf).map_err(locate::unsuitable(original.path()))?,
+        Some(private) => surface::wrapper_of_pair(&elf, &locate::read(private)?).map_err(locate::unsuitable(original.path()))?,
+    };
+
+    let (folder, made) = match &options.place {
+        Place::InPlace => (source.folder.clone(), Vec::new()),
+        Place::Prefix(prefix) => make_folders(prefix, &source.folder)?,
+    };
+    let _lock = Lock::take(&folder)?;
+    file::remove_unfinished(&folder);
+    let work =
+        Work { source: &source, original: &original, pair: pair.as_ref(), wrapper: &wrapper, libraries: &libraries, folder: &folder };
+    work.run(&options.place, made)
+}
+
+/// Makes `lib` of a prefix; gives it, and what was made, outermost first.
+fn make_folders(prefix: &Path, source: &Path) -> Result<(PathBuf, Vec<PathBuf>), ShimError> {
+    let library = std::path::absolute(prefix.join("lib")).at(prefix, "is no path")?;
+    let mut missing: Vec<PathBuf> = library.ancestors().take_while(|p| !p.exists()).map(Path::to_owned).collect();
+    missing.reverse();
+    std::fs::create_dir_all(&library).at(&library, "cannot be made")?;
+    let library = library.canonicalize().at(&library, "cannot be found")?;
+    if library == source {
+        return Err(ShimError::SameFolder { path: library });
+    }
+    Ok((library, missing))
+}
+
+struct Work<'w> {
+    source: &'w Source,
+    original: &'w Mapped,
+    pair: Option<&'w Mapped>,
+    wrapper: &'w Wrapper,
+    libraries: &'w Libraries,
+    folder: &'w Path,
+}
+
+/// A file of the split: staged, or there already.
+struct Part {
+    record: FileRecord,
+    staged: Option<Staged>,
+}
+
+impl Work<'_> {
+    fn run(&self, place: &Place, made: Vec<PathBuf>) -> Result<Report, ShimError> {
+        let mode = if *place == Place::InPlace { Mode::InPlace } else { Mode::Prefix };
+        let old = match Manifest::read(self.folder) {
+            Ok(old) => Some(old),
+            Err(ShimError::NoManifest { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let wrapper_name = if mode == Mode::InPlace { self.source.name.clone() } else { self.wrapper.soname.clone() };
+        self.refuse_strangers(mode, &wrapper_name, old.as_ref())?;
+
+        let mut remarks = Vec::new();
+        let (private, fingerprint) = self.private(mode)?;
+        let bytes = self.wrapper.build()?;
+        self_check(&self.folder.join(&wrapper_name), &bytes)?;
+        let wrapper = self.part(&wrapper_name, |target| Staged::with(target, &bytes))?;
+        let shim = self.part(SHIM_SONAME, |target| Staged::copy_of(target, &self.libraries.shim))?;
+        let runtime = match &self.libraries.runtime {
+            Some(path) => Some(self.part(RUNTIME_SONAME, |target| Staged::copy_of(target, path))?),
+            None => {
+                remarks.push(format!(
+                    "{RUNTIME_SONAME} was not found: everything works, but nothing is forwarded until it is beside {SHIM_SONAME}"
+                ));
+                None
+            }
+        };
+        let links = if mode == Mode::Prefix { self.links(&mut remarks)? } else { Vec::new() };
+
+        let (size, blake3) = file::digest(self.original.path())?;
+        let build_id = |elf: &Elf<'_>| elf.build_id().map(hexadecimal);
+        let elf = locate::read(self.original)?;
+        let manifest = Manifest {
+            format: manifest::FORMAT,
+            made_by: env!("CARGO_PKG_VERSION").to_owned(),
+            mode,
+            input: Input {
+                path: self.source.folder.join(&self.source.name),
+                size,
+                blake3: blake3.to_hex().to_string(),
+                build_id: build_id(&elf),
+            },
+            soname: self.wrapper.soname.clone(),
+            wrapper: wrapper.record.clone(),
+            private: Private {
+                file: private.record.clone(),
+                origin: if self.pair.is_some() { Origin::Kept } else { Origin::Renamed },
+                build_id: build_id(&locate::read(self.pair.unwrap_or(self.original))?),
+                fingerprint,
+            },
+            shim: shim.record.clone(),
+            runtime: runtime.as_ref().map(|r| r.record.clone()),
+            links,
+            folders: old.as_ref().map(|o| o.folders.clone()).filter(|_| made.is_empty()).unwrap_or(made),
+            backup: (mode == Mode::InPlace).then(|| format!("{BACKUP}{}", self.source.name)),
+            nodes: self.wrapper.nodes.clone(),
+            names: self.wrapper.exports.iter().map(manifest::name_text).collect(),
+        };
+        let is_unchanged = old.as_ref() == Some(&manifest)
+            && [Some(&private), Some(&wrapper), Some(&shim), runtime.as_ref()].iter().flatten().all(|p| p.staged.is_none())
+            && manifest.links.iter().all(|l| std::fs::read_link(self.folder.join(&l.path)).is_ok_and(|t| t == l.target));
+        if !is_unchanged {
+            self.commit(&manifest, old.as_ref(), [Some(private), Some(shim), runtime], wrapper)?;
+        }
+        Ok(Report { folder: self.folder.to_owned(), manifest, is_unchanged, remarks })
+    }
+
+    /// Refuses to write over what no split made.
+    fn refuse_strangers(&self, mode: Mode, wrapper: &str, old: Option<&Manifest>) -> Result<(), ShimError> {
+        if let Some(old) = old.filter(|o| o.mode != mode || o.soname != self.wrapper.soname || o.wrapper.name != wrapper) {
+            return Err(ShimError::InTheWay { path: self.folder.join(&old.wrapper.name) });
+        }
+        let known = |name: &str| old.is_some_and(|o| o.files().any(|f| f.name == name));
+        // In place the wrapper's place is the original's, and the private library of a pair stays.
+        let mut names = vec![SHIM_SONAME, RUNTIME_SONAME];
+        if self.pair.is_none() || mode == Mode::Prefix {
+            names.push(&self.wrapper.private_soname);
+        }
+        if mode == Mode::Prefix {
+            names.push(wrapper);
+        }
+        for name in names {
+            let path = self.folder.join(name);
+            let is_same = |other: &Path| path.canonicalize().is_ok_and(|p| p == other);
+            let is_own = is_same(&self.libraries.shim) || self.libraries.runtime.as_deref().is_some_and(is_same);
+            if path.symlink_metadata().is_ok() && !known(name) && !is_own && !self.is_unfinished(name)? {
+                return Err(ShimError::InTheWay { path });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file without manifest is what a killed command left: equal to what is about to be written, or of the name that only splits
+    /// use.
+    fn is_unfinished(&self, name: &str) -> Result<bool, ShimError> {
+        let path = self.folder.join(name);
+        if !path.is_file() {
+            return Ok(false);
+        }
+        let mapped = Mapped::open(&path)?;
+        let Ok(elf) = locate::read(&mapped) else { return Ok(false) };
+        if elf.soname() != Some(name.as_bytes()) {
+            return Ok(false);
+        }
+        let has_private_names = elf.symbols().any(|(_, s)| s.is_exported() && crate::names::public_of(s.name).is_some());
+        let same_build = elf.build_id().is_some() && elf.build_id() == locate::read(self.pair.unwrap_or(self.original))?.build_id();
+        Ok(if name == self.wrapper.private_soname {
+            has_private_names && same_build
+        } else {
+            name == SHIM_SONAME || name == RUNTIME_SONAME
+        })
+    }
+
+    /// The private library and what it must have kept.
+    fn private(&self, mode: Mode) -> Result<(Part, Fingerprint), ShimError> {
+        let name = &self.wrapper.private_soname;
+        let base = self.pair.unwrap_or(self.original);
+        let elf = locate::read(base)?;
+        let fingerprint = Fingerprint::of(&elf, None, &mut |range| base.digest(range))?;
+        if self.pair.is_some() && mode == Mode::InPlace {
+            let (size, blake3) = file::digest(base.path())?;
+            let file_name = base.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // What is needed by this name may be a link.
+            let name = if self.folder.join(name).exists() { name.clone() } else { file_name };
+            return Ok((Part { record: FileRecord { name, size, blake3: blake3.to_hex().to_string() }, staged: None }, fingerprint));
+        }
+        let base_folder = base.path().parent().unwrap_or(Path::new("/"));
+        let runpath =
+            (mode == Mode::Prefix).then(|| search_path(&elf, if self.pair.is_some() { base_folder } else { &self.source.folder }));
+        let rename = self.pair.is_none();
+        let request = Request { rename, soname: rename.then_some(name.as_str()), runpath: runpath.as_deref() };
+        let patch = private::plan(&elf, &request).map_err(locate::unsuitable(base.path()))?;
+        let part = self.part(name, |target| {
+            let staged = Staged::copy_of(target, base.path())?;
+            patch.apply(staged.file()).at(target, "cannot be written")?;
+            let made = Mapped::open(staged.path())?;
+            verify(&made, &fingerprint).map_err(|what| ShimError::SelfCheck { path: target.to_owned(), what })?;
+            Ok(staged)
+        })?;
+        Ok((part, fingerprint))
+    }
+
+    /// Stages a file, and drops it again if the same is there.
+    fn part(&self, name: &str, stage: impl FnOnce(&Path) -> Result<Staged, ShimError>) -> Result<Part, ShimError> {
+        let target = self.folder.join(name);
+        let staged = stage(&target)?;
+        let (size, digest) = staged.digest()?;
+        let is_there = target.symlink_metadata().is_ok_and(|m| m.is_file() && m.len() == size) && file::digest(&target)?.1 == digest;
+        let record = FileRecord { name: name.to_owned(), size, blake3: digest.to_hex().to_string() };
+        Ok(Part { record, staged: (!is_there).then_some(staged) })
+    }
+
+    fn links(&self, remarks: &mut Vec<String>) -> Result<Vec<Link>, ShimError> {
+        let soname = &self.wrapper.soname;
+        let mut links = Vec::new();
+        for name in self.source.other_names(soname) {
+            let at = self.folder.join(&name);
+            match at.symlink_metadata() {
+                Ok(m) if !m.is_symlink() => return Err(ShimError::InTheWay { path: at }),
+                _ => links.push(Link { path: name.into(), target: soname.into() }),
+            }
+        }
+        // The private library looks for its databases from where it lies itself.
+        if let Ok(database) = self.source.folder.join(DATABASE).canonicalize() {
+            let at = self.folder.join(DATABASE);
+            match at.symlink_metadata() {
+                Ok(m) if !m.is_symlink() => remarks.push(format!("{}: is used instead of {}", at.display(), database.display())),
+                _ => links.push(Link { path: DATABASE.into(), target: database }),
+            }
+        }
+        Ok(links)
+    }
+
+    /// Puts everything in place, the wrapper last.
+    fn commit(&self, manifest: &Manifest, old: Option<&Manifest>, parts: [Option<Part>; 3], wrapper: Part) -> Result<(), ShimError> {
+        let like = self.original.metadata()?;
+        for staged in parts.into_iter().flatten().filter_map(|p| p.staged) {
+            staged.commit(Some(&like))?;
+        }
+        if let Some(backup) = &manifest.backup {
+            self.put_away(&self.folder.join(backup))?;
+        }
+        Staged::with(&self.folder.join(manifest::NAME), manifest.to_text().as_bytes())?.commit(None)?;
+        file::sync_folder(self.folder)?;
+        if let Some(staged) = wrapper.staged {
+            staged.commit(Some(&like))?;
+        }
+        for link in &manifest.links {
+            let at = self.folder.join(&link.path);
+            if let Some(parent) = at.parent() {
+                std::fs::create_dir_all(parent).at(parent, "cannot be made")?;
+            }
+            file::link(&link.target, &at)?;
+        }
+        // Names that the input no longer has.
+        for link in old.iter().flat_map(|o| &o.links).filter(|l| !manifest.links.iter().any(|n| n.path == l.path)) {
+            let at = self.folder.join(&link.path);
+            if std::fs::read_link(&at).is_ok_and(|t| t == link.target) {
+                file::remove(&at)?;
+            }
+        }
+        file::sync_folder(self.folder)
+    }
+
+    /// Keeps the original under another name: the same file where the system allows it, so that putting it back changes nothing at all.
+    fn put_away(&self, backup: &Path) -> Result<(), ShimError> {
+        let original = self.original.path();
+        if original == backup || file::digest(backup).is_ok_and(|(_, d)| file::digest(original).is_ok_and(|(_, o)| o == d)) {
+            return Ok(());
+        }
+        let linked = tempfile::Builder::new().prefix(file::UNFINISHED).make_in(self.folder, |path| std::fs::hard_link(original, path));
+        match linked {
+            Ok(linked) => linked.persist(backup).map(|_| ()).map_err(|e| e.error).at(backup, "cannot be put in place"),
+            Err(_) => {
+                let metadata = self.original.metadata()?;
+                let copy = Staged::copy_of(backup, original)?;
+                if let Ok(time) = metadata.modified() {
+                    copy.file().set_modified(time).at(backup, "its time cannot be set")?;
+                }
+                copy.commit(Some(&metadata))
+            }
+        }
+    }
+}
+
+/// The search path of a private library in another folder: what it had, then where that led from the original folder, then that folder.
+fn search_path(elf: &Elf<'_>, folder: &Path) -> Vec<u8> {
+    let old = elf.names(object::elf::DT_RUNPATH).next().or_else(|| elf.names(object::elf::DT_RPATH).next()).unwrap_or_default();
+    let origin = folder.as_os_str().as_encoded_bytes();
+    let entries: Vec<&[u8]> = old.split(|&b| b == b':').filter(|e| !e.is_empty()).collect();
+    let mut all: Vec<Vec<u8>> = entries.iter().map(|e| e.to_vec()).collect();
+    all.push(origin.to_vec());
+    for entry in entries {
+        let rest = entry.strip_prefix(b"$ORIGIN").or_else(|| entry.strip_prefix(b"${ORIGIN}"));
+        all.extend(rest.map(|rest| [origin, rest].concat()));
+    }
+    let mut seen = std::collections::HashSet::new();
+    all.retain(|e| seen.insert(e.clone()));
+    all.join(&b':')
+}
+
+/// What is wrong with a private library that was just written.
+pub(crate) fn verify(made: &Mapped, original: &Fingerprint) -> Result<(), String> {
+    let elf = locate::read(made).map_err(|e| e.to_string())?;
+    let print = Fingerprint::of(&elf, Some(original.segments), &mut |range| made.digest(range)).map_err(|e| e.to_string())?;
+    let mut found = print.differences(original);
+    found.extend(print.relocation_differences(original));
+    found.extend(print.section_differences(original));
+    if let Some((_, symbol)) = elf.symbols().find(|(i, s)| s.is_exported() && !elf.finds(s.name, *i)) {
+        found.push(format!("{} is not found through the hash table", String::from_utf8_lossy(symbol.name)));
+    }
+    match found.into_iter().next() {
+        Some(first) => Err(first),
+        None => Ok(()),
+    }
+}
+
+/// The wrapper that was just made is a library.
+fn self_check(path: &Path, bytes: &[u8]) -> Result<(), ShimError> {
+    let elf = Elf::read(bytes).map_err(|e| ShimError::SelfCheck { path: path.to_owned(), what: e.to_string() })?;
+    match elf.symbols().find(|(i, s)| s.is_exported() && !elf.finds(s.name, *i)) {
+        Some((_, s)) => {
+            let what = format!("{} is not found through the hash table", String::from_utf8_lossy(s.name));
+            Err(ShimError::SelfCheck { path: path.to_owned(), what })
+        }
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
