@@ -222,14 +222,7 @@ impl Ours {
         let mut scalars = [Scalar::new(first, is_double), Scalar::new(beta, is_double)];
         let [first, second] = &mut scalars;
         let [x, w, y] = plain(memory);
-        let bindings = [
-            x,
-            w,
-            y,
-            bind(uid::SCALE, first.address()),
-            bind(uid::ADDED, result),
-            bind(uid::SCALE_AFTER, second.address()),
-        ];
+        let bindings = [x, w, y, bind(uid::SCALE, first.address()), bind(uid::ADDED, result), bind(uid::SCALE_AFTER, second.address())];
         let used = if beta == 0.0 { &bindings[..4] } else { &bindings };
         // SAFETY: the caller's promise, and the scalars outlive the call.
         unsafe { self.launch(handle, plan, used, workspace, None) }
@@ -395,9 +388,8 @@ impl Ours {
         let options = ExecuteOptions { struct_size: size_of::<ExecuteOptions>(), flags: 0, kernel_ms: &raw mut ms };
         let options = if is_profiling || time.is_some() { &raw const options } else { ptr::null() };
         // SAFETY: a bound plan, and the caller's promise.
-        let found = unsafe {
-            (api.execute)(plan.plan, bindings.as_ptr(), bindings.len(), workspace.address, workspace.size, stream, options)
-        };
+        let found =
+            unsafe { (api.execute)(plan.plan, bindings.as_ptr(), bindings.len(), workspace.address, workspace.size, stream, options) };
         if found != code::OK {
             return self.fail(last_error::translate(found), found, format_args!("{}", api.last_error_text()));
         }
@@ -434,11 +426,8 @@ fn record_scaled(entry: &Entry, beta: f64) {
     if !recorder::is_on() {
         return;
     }
-    let (bit, epilogue) = if beta == 0.0 {
-        (MULTIPLY, ConvEpilogue::SCALE)
-    } else {
-        (ADD, ConvEpilogue::bilinear(entry.key.result().strides))
-    };
+    let (bit, epilogue) =
+        if beta == 0.0 { (MULTIPLY, ConvEpilogue::SCALE) } else { (ADD, ConvEpilogue::bilinear(entry.key.result().strides)) };
     if entry.recorded.fetch_or(bit, Ordering::Relaxed) & bit == 0
         && let Some((graph, key)) = decide::graph(&entry.key, Some(epilogue))
     {

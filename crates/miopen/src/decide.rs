@@ -204,9 +204,8 @@ fn build(point: EntryPoint, entry: &Entry, most: u64) -> Result<Side, Status> {
         let text = format_args!("{}: {}", point.name(), why.text);
         failed(point, last_error::translate(why.code), why.code, text)
     })?;
-    let api = hipplan::api().map_err(|why| {
-        failed(point, status::INTERNAL_ERROR, last_error::UNAVAILABLE, format_args!("{}: {why}", point.name()))
-    })?;
+    let api = hipplan::api()
+        .map_err(|why| failed(point, status::INTERNAL_ERROR, last_error::UNAVAILABLE, format_args!("{}: {why}", point.name())))?;
     let runtime = Runtime { api, context, problem: key };
     let plan = match runtime.bind(&graph, most) {
         Ok(plan) => plan,
@@ -267,9 +266,8 @@ impl Runtime<'_> {
         let mut plan = std::ptr::null_mut();
         let buffer = graph.buffer();
         // SAFETY: an open context, a graph with its size, options and a place for the plan that outlive the call.
-        let found = unsafe {
-            (self.api.bind_by_graph)(self.context, buffer.as_ptr().cast(), buffer.len(), &raw const options, &raw mut plan)
-        };
+        let found =
+            unsafe { (self.api.bind_by_graph)(self.context, buffer.as_ptr().cast(), buffer.len(), &raw const options, &raw mut plan) };
         if found != code::OK {
             return Err(found);
         }

@@ -65,9 +65,7 @@ impl Kind {
         match byte {
             Self::FORWARD_BIAS => Self::ForwardBias,
             Self::BACKWARD_BIAS => Self::BackwardBias,
-            byte if byte & Self::FUSED != 0 => {
-                Self::Fused { scale: byte & 1 != 0, added: byte & 2 != 0, scale_after: byte & 4 != 0 }
-            }
+            byte if byte & Self::FUSED != 0 => Self::Fused { scale: byte & 1 != 0, added: byte & 2 != 0, scale_after: byte & 4 != 0 },
             _ => Self::Plain,
         }
     }

@@ -33,7 +33,9 @@ fn write(folder: &Path, graph: &GraphBuf, key: &GraphKey) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let temporary = folder.join(format!(".{key}.{}.{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-    let result = File::create(&temporary).and_then(|mut file| file.write_all(&graph.view().to_artifact())).and_then(|()| fs::rename(&temporary, path));
+    let result = File::create(&temporary)
+        .and_then(|mut file| file.write_all(&graph.view().to_artifact()))
+        .and_then(|()| fs::rename(&temporary, path));
     if result.is_err() {
         _ = fs::remove_file(&temporary);
     }

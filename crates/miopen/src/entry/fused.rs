@@ -66,8 +66,24 @@ pub unsafe extern "C" fn miopenConvolutionBiasActivationForward(
             || {
                 handles::native_call(handle);
                 native!(miopenConvolutionBiasActivationForward(
-                    handle, alpha1, x, x_memory, w, w_memory, conv, algorithm, workspace, workspace_size, alpha2, z, z_memory, bias,
-                    bias_memory, activation, y, y_memory,
+                    handle,
+                    alpha1,
+                    x,
+                    x_memory,
+                    w,
+                    w_memory,
+                    conv,
+                    algorithm,
+                    workspace,
+                    workspace_size,
+                    alpha2,
+                    z,
+                    z_memory,
+                    bias,
+                    bias_memory,
+                    activation,
+                    y,
+                    y_memory,
                 ))
             },
         )
