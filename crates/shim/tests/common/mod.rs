@@ -171,3 +171,11 @@ pub(crate) fn assert_good(folder: &Path, others: &[&str]) {
     }
     assert!(report.is_good());
 }
+
+/// Something with the runtime library's SONAME.
+pub(crate) fn run_library(workshop: &Workshop) -> PathBuf {
+    let (source, to) = (workshop.path("runtime.c"), workshop.path("runtime.so"));
+    std::fs::write(&source, "int hipplan_version(void) { return 1; }\n").expect("written");
+    run(Command::new("cc").args(["-shared", "-fPIC", "-Wl,-soname,libhipplan.so.0", "-o"]).arg(&to).arg(&source));
+    to
+}
