@@ -218,7 +218,7 @@ pub(crate) fn remove_unfinished(folder: &Path) {
 /// Holds a folder, so that no other command changes the split in it.
 #[derive(Debug)]
 pub struct Lock {
-    _folder: File,
+    folder: File,
 }
 
 impl Lock {
@@ -229,9 +229,16 @@ impl Lock {
     pub fn take(folder: &Path) -> Result<Self, ShimError> {
         let file = File::open(folder).at(folder, "cannot be opened")?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _folder: file }),
+            Ok(()) => Ok(Self { folder: file }),
             Err(std::fs::TryLockError::WouldBlock) => Err(ShimError::Busy { path: folder.to_owned() }),
             Err(std::fs::TryLockError::Error(source)) => Err(source).at(folder, "cannot be locked"),
         }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child of another thread that has not yet become another program has the file open too.
+        let _ = self.folder.unlock();
     }
 }

@@ -5,6 +5,7 @@
 use crate::elf::{Elf, Section, Segment};
 use crate::error::ShimError;
 use crate::names;
+use crate::private::SPARE;
 use object::elf;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -186,7 +187,7 @@ fn versions_print(elf: &Elf<'_>) -> String {
 }
 
 fn dynamic_print(elf: &Elf<'_>) -> String {
-    const LEFT_OUT: [elf::DynamicTag; 15] = [
+    const LEFT_OUT: [elf::DynamicTag; 14] = [
         elf::DT_SONAME,
         elf::DT_RUNPATH,
         elf::DT_RPATH,
@@ -201,12 +202,10 @@ fn dynamic_print(elf: &Elf<'_>) -> String {
         elf::DT_RELA,
         elf::DT_JMPREL,
         elf::DT_RELR,
-        // A hint, which may give its place to a search path.
-        elf::DT_RELACOUNT,
     ];
     let is_name = |tag: i64| [elf::DT_NEEDED, elf::DT_AUXILIARY, elf::DT_FILTER].iter().any(|t| t.0 == tag);
     let mut hasher = Hasher::new();
-    for entry in elf.dynamic.iter().filter(|d| !LEFT_OUT.iter().any(|t| t.0 == d.tag)) {
+    for entry in elf.dynamic.iter().filter(|d| !LEFT_OUT.iter().chain(&SPARE).any(|t| t.0 == d.tag)) {
         hasher.number(entry.tag.cast_unsigned());
         match is_name(entry.tag) {
             true => hasher.text(elf.string(entry.value).unwrap_or_default()),

@@ -76,7 +76,12 @@ pub fn split(options: &Options) -> Result<Report, ShimError> {
     file::remove_unfinished(&folder);
     let work =
         Work { source: &source, original: &original, pair: pair.as_ref(), wrapper: &wrapper, libraries: &libraries, folder: &folder };
-    work.run(&options.place, made)
+    work.run(&options.place, made.clone()).inspect_err(|_| {
+        // Only what is empty goes.
+        for folder in made.iter().rev() {
+            let _ = std::fs::remove_dir(folder);
+        }
+    })
 }
 
 /// Makes `lib` of a prefix; gives it, and what was made, outermost first.

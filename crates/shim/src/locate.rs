@@ -31,13 +31,15 @@ impl Source {
     /// If there is no library, or it cannot be split.
     pub fn find(path: &Path) -> Result<Self, ShimError> {
         let path = path.canonicalize().at(path, "cannot be found")?;
-        let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (folder, name) = place(&path);
         let mapped = Mapped::open(&path)?;
         let elf = read(&mapped)?;
         let is_ours = elf.symbols().any(|(_, s)| s.name == TABLE_SYMBOL.as_bytes() && s.is_exported());
-        if is_ours && let Some(original) = put_away(&folder, &name)? {
-            let private = private_of_pair(&Mapped::open(&original)?, &folder)?;
+        if is_ours && let Some((original, mode)) = put_away(&folder, &name)? {
+            let mapped = Mapped::open(&original)?;
+            // In a prefix, it is as if the original had been named.
+            let (folder, name) = if mode == Mode::Prefix { place(&original) } else { (folder, name) };
+            let private = private_of_pair(&mapped, &folder)?;
             return Ok(Self { folder, name, original, private });
         }
         let private = private_of_pair(&mapped, &folder)?;
@@ -74,8 +76,14 @@ pub(crate) fn unsuitable(path: &Path) -> impl Fn(Unsuitable) -> ShimError + '_ {
     move |reason| ShimError::Unsuitable { path: path.to_owned(), reason }
 }
 
+/// Folder and file name.
+fn place(path: &Path) -> (PathBuf, String) {
+    let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+    (folder, path.file_name().unwrap_or_default().to_string_lossy().into_owned())
+}
+
 /// What an earlier split in place put away, or in a prefix left where it was.
-fn put_away(folder: &Path, name: &str) -> Result<Option<PathBuf>, ShimError> {
+fn put_away(folder: &Path, name: &str) -> Result<Option<(PathBuf, Mode)>, ShimError> {
     let Ok(manifest) = Manifest::read(folder) else { return Ok(None) };
     let original = match (manifest.mode, &manifest.backup) {
         (Mode::InPlace, Some(backup)) if manifest.wrapper.name == name => folder.join(backup),
@@ -87,7 +95,7 @@ fn put_away(folder: &Path, name: &str) -> Result<Option<PathBuf>, ShimError> {
     }
     let (size, found) = file::digest(&original)?;
     let is_it = size == manifest.input.size && found.to_hex().as_str() == manifest.input.blake3;
-    Ok(is_it.then_some(original))
+    Ok(is_it.then_some((original, manifest.mode)))
 }
 
 /// The private library that a wrapper needs; none of a stock library.

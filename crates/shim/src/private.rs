@@ -29,6 +29,9 @@ const PAGE: u64 = 4096;
 /// Tables that move keep their offset within this, so that each stays aligned.
 const BLOCK_ALIGN: u64 = 64;
 
+/// Entries of the dynamic section that may give their place to a search path.
+pub(crate) const SPARE: [elf::DynamicTag; 2] = [elf::DT_RELACOUNT, elf::DT_SYMENT];
+
 /// What to change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'r> {
@@ -307,11 +310,13 @@ impl<'e, 'a> Plan<'e, 'a> {
         }
         if let Some(runpath) = runpath.filter(|_| !has_path) {
             let entry = (elf::DT_RUNPATH.0, u64::from(runpath));
-            // The null entry at the end must stay. Where nothing is free, a hint of how many relocations are relative can go.
+            // The null entry at the end must stay. Where nothing is free (lld leaves nothing), one goes that loaders do not read: how many
+            // relocations are relative, or the size of a symbol, of which there is one.
             if u64::try_from(entries.len()).is_ok_and(|n| n.saturating_add(1) < elf.dynamic_slots) {
                 entries.push(entry);
             } else {
-                let hint = entries.iter_mut().find(|(tag, _)| *tag == elf::DT_RELACOUNT.0).ok_or(Unsuitable::NoFreeDynamic)?;
+                let spare = SPARE.iter().find_map(|tag| entries.iter().position(|(t, _)| *t == tag.0));
+                let hint = spare.and_then(|i| entries.get_mut(i)).ok_or(Unsuitable::NoFreeDynamic)?;
                 *hint = entry;
             }
         }
