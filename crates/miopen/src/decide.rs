@@ -129,7 +129,10 @@ pub fn looked_up(point: EntryPoint, key: &ProblemKey) -> Answer {
 
 /// The answer for a problem of a function that no query goes before: its first call decides, unless the stream is being captured. Only plans
 /// without workspace are taken.
-pub fn first_call(point: EntryPoint, handle: Handle, key: &ProblemKey) -> Answer {
+///
+/// # Safety
+/// The handle is alive.
+pub unsafe fn first_call(point: EntryPoint, handle: Handle, key: &ProblemKey) -> Answer {
     if let Some((entry, side)) = plans::table().find(key).and_then(|entry| Some((entry, entry.side()?))) {
         return of_side(point, entry, side);
     }
@@ -297,9 +300,7 @@ impl Runtime<'_> {
         let is_stored = unsafe { (self.api.find)(self.context, &raw const key) } == code::OK;
         let config = config::get();
         let may_compile = config.miss == Miss::Compile && config.scaled;
-        if !is_stored && !(may_compile && self.compile(&graph).is_ok()) {
-            return None;
-        }
-        self.bind(&graph, workspace).ok()
+        let is_there = is_stored || (may_compile && self.compile(&graph).is_ok());
+        if is_there { self.bind(&graph, workspace).ok() } else { None }
     }
 }
