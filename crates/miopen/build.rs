@@ -7,4 +7,6 @@ fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,relro,-z,now");
     // Slots of a wrapper and callbacks of libhipplan point into it.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    // A test is the process's HIP.
+    println!("cargo:rustc-link-arg-tests=-Wl,--export-dynamic-symbol=hipStreamIsCapturing");
 }

@@ -65,7 +65,7 @@ impl Bench {
 
     fn bound(&self, graph: &GraphBuf, name: &str) -> BoundPlan {
         let view = graph.view();
-        let device = Device::Hip(self.device.clone());
+        let device = Device::Hip(self.device);
         let canonical = view.canonical().expect("a key");
         let targets = device.targets();
         let request = Request { target: targets.first().expect("a target"), policy: &Policy::Default };

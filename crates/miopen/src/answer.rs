@@ -407,8 +407,11 @@ impl Ours {
 const MOST_RATIO: f64 = (1_u64 << 40) as f64;
 
 /// A run of a problem that MIOpen answers: what the recorder is to know of it.
+///
+/// # Safety
+/// The scalars are null or point to numbers of the type that MIOpen reads.
 #[cold]
-pub fn recorded_run(key: &ProblemKey, alpha: *const c_void, beta: *const c_void) {
+pub unsafe fn recorded_run(key: &ProblemKey, alpha: *const c_void, beta: *const c_void) {
     let Some(entry) = crate::plans::table().find(key) else { return };
     if alpha.is_null() || beta.is_null() {
         return;

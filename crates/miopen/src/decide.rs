@@ -24,6 +24,7 @@ use crate::plans::{self, Bound, Entry, Forwarded, Side};
 use crate::problem::{Descriptors, Kind, NoKey, ProblemKey};
 use crate::routing::{EntryPoint, Route};
 use crate::{handles, last_error, log, recorder, solution_id, stream, trace};
+use bytemuck::Zeroable;
 use hipplan_miopen_abi::status::{self, Status};
 use hipplan_miopen_abi::types::{AcceleratorQueue, Handle};
 use hipplan_serialize::conv_problem::bias;
@@ -46,10 +47,11 @@ pub enum Answer {
 /// # Safety
 /// The objects are null or alive.
 pub unsafe fn query(point: EntryPoint, direction: ConvDirection, objects: &Descriptors) -> Answer {
+    let mut key = ProblemKey::zeroed();
     // SAFETY: the caller vouches for the objects.
-    match unsafe { key(point, direction, objects) } {
-        Ok(key) => decided(point, &key, u64::MAX),
-        Err(answer) => answer,
+    match unsafe { objects.read_into(direction, &mut key) } {
+        Ok(()) => decided(point, &key, u64::MAX),
+        Err(no_key) => without_key(point, no_key),
     }
 }
 
@@ -59,17 +61,12 @@ pub unsafe fn query(point: EntryPoint, direction: ConvDirection, objects: &Descr
 /// The objects are null or alive.
 #[inline]
 pub unsafe fn look_up(point: EntryPoint, direction: ConvDirection, objects: &Descriptors) -> Answer {
+    let mut key = ProblemKey::zeroed();
     // SAFETY: the caller vouches for the objects.
-    match unsafe { key(point, direction, objects) } {
-        Ok(key) => looked_up(point, &key),
-        Err(answer) => answer,
+    match unsafe { objects.read_into(direction, &mut key) } {
+        Ok(()) => looked_up(point, &key),
+        Err(no_key) => without_key(point, no_key),
     }
-}
-
-#[inline]
-unsafe fn key(point: EntryPoint, direction: ConvDirection, objects: &Descriptors) -> Result<ProblemKey, Answer> {
-    // SAFETY: the caller vouches for the objects.
-    unsafe { objects.read(direction) }.map_err(|no_key| without_key(point, no_key))
 }
 
 /// The answer to a call whose problem has no key.
@@ -132,7 +129,10 @@ pub fn looked_up(point: EntryPoint, key: &ProblemKey) -> Answer {
 
 /// The answer for a problem of a function that no query goes before: its first call decides, unless the stream is being captured. Only plans
 /// without workspace are taken.
-pub fn first_call(point: EntryPoint, handle: Handle, key: &ProblemKey) -> Answer {
+///
+/// # Safety
+/// The handle is alive.
+pub unsafe fn first_call(point: EntryPoint, handle: Handle, key: &ProblemKey) -> Answer {
     if let Some((entry, side)) = plans::table().find(key).and_then(|entry| Some((entry, entry.side()?))) {
         return of_side(point, entry, side);
     }
@@ -300,9 +300,7 @@ impl Runtime<'_> {
         let is_stored = unsafe { (self.api.find)(self.context, &raw const key) } == code::OK;
         let config = config::get();
         let may_compile = config.miss == Miss::Compile && config.scaled;
-        if !is_stored && !(may_compile && self.compile(&graph).is_ok()) {
-            return None;
-        }
-        self.bind(&graph, workspace).ok()
+        let is_there = is_stored || (may_compile && self.compile(&graph).is_ok());
+        if is_there { self.bind(&graph, workspace).ok() } else { None }
     }
 }

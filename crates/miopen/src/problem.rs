@@ -269,15 +269,27 @@ impl Descriptors {
     ///
     /// # Safety
     /// The objects are null or alive.
-    #[inline]
     pub unsafe fn read(&self, direction: ConvDirection) -> Result<ProblemKey, NoKey> {
+        let mut key = ProblemKey::zeroed();
+        // SAFETY: the caller's promise.
+        unsafe { self.read_into(direction, &mut key) }.map(|()| key)
+    }
+
+    /// As [`read`](Self::read), into a key of zeros: keys are not copied about on the way of every call.
+    ///
+    /// # Errors
+    /// See [`NoKey`].
+    ///
+    /// # Safety
+    /// The objects are null or alive.
+    #[inline]
+    pub unsafe fn read_into(&self, direction: ConvDirection, key: &mut ProblemKey) -> Result<(), NoKey> {
         if self.handle.is_null() {
             return Err(NoKey::Null("handle"));
         }
         if self.conv.is_null() {
             return Err(NoKey::Null("convolution descriptor"));
         }
-        let mut key = ProblemKey::zeroed();
         key.direction = direction as u8;
         let mut spatial = 0;
         checked(native!(miopenGetConvolutionSpatialDim(self.conv, &raw mut spatial)))?;
@@ -293,9 +305,9 @@ impl Descriptors {
             }
         }
         // SAFETY: see above.
-        unsafe { self.read_convolution(&mut key) }?;
+        unsafe { self.read_convolution(key) }?;
         key.device = handles::device(self.handle);
-        Ok(key)
+        Ok(())
     }
 
     #[inline]

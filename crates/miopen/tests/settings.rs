@@ -86,8 +86,7 @@ fn plans_for_other_scalars_are_compiled_where_wanted() {
         let case = Case::new(1);
         assert_eq!(case.workspace_size(Forward), (0, 0));
         let bilinear = ConvEpilogue::bilinear(case.read(Forward).expect("a key").result().strides);
-        let expected =
-            [case.graph(Forward), case.graph_with(Forward, &ConvEpilogue::SCALE), case.graph_with(Forward, &bilinear)];
+        let expected = [case.graph(Forward), case.graph_with(Forward, &ConvEpilogue::SCALE), case.graph_with(Forward, &bilinear)];
         assert_eq!(store().compiled, expected);
         assert_eq!(case.run_with(Forward, float(&2.0), float(&1.0), [X, W, Y], (0, 0)), 0);
     });

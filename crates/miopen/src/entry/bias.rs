@@ -34,7 +34,8 @@ pub unsafe extern "C" fn miopenConvolutionForwardBias(
     guard(POINT, || {
         // SAFETY: the caller's objects and scalars.
         let answer = match unsafe { key(Kind::ForwardBias, handle, [alpha, beta], b, y) } {
-            Ok(key) => decide::first_call(POINT, handle, &key),
+            // SAFETY: the caller's handle, which is not null.
+            Ok(key) => unsafe { decide::first_call(POINT, handle, &key) },
             Err(no_key) => decide::without_key(POINT, no_key),
         };
         answered(
@@ -67,7 +68,8 @@ pub unsafe extern "C" fn miopenConvolutionBackwardBias(
     guard(POINT, || {
         // SAFETY: the caller's objects and scalars.
         let answer = match unsafe { key(Kind::BackwardBias, handle, [alpha, beta], db, dy) } {
-            Ok(key) => decide::first_call(POINT, handle, &key),
+            // SAFETY: the caller's handle, which is not null.
+            Ok(key) => unsafe { decide::first_call(POINT, handle, &key) },
             Err(no_key) => decide::without_key(POINT, no_key),
         };
         answered(

@@ -1,7 +1,6 @@
 //! Convolution: find, run and immediate mode of the three directions. Each function orders its arguments by role, lets [`decide`] say who
 //! answers, and has [`answer`](crate::answer) or the private library do so.
 #![expect(non_snake_case, reason = "the names are MIOpen's")]
-#![expect(clippy::too_many_arguments, reason = "the signatures are MIOpen's")]
 
 use super::guard;
 use crate::answer::{Memory, Ours, Workspace, answered, recorded_run};
@@ -143,7 +142,8 @@ macro_rules! direction {
                         // SAFETY: the caller's objects.
                         && let Ok(key) = unsafe { objects.read(ConvDirection::$direction) }
                     {
-                        recorded_run(&key, alpha, beta);
+                        // SAFETY: the caller's scalars.
+                        unsafe { recorded_run(&key, alpha, beta) };
                     }
                     handles::native_call(handle);
                     native!($run(

@@ -25,7 +25,6 @@ const POINT: EntryPoint = EntryPoint::miopenConvolutionBiasActivationForward;
 ///
 /// # Safety
 /// As MIOpen's.
-#[expect(clippy::too_many_arguments, reason = "the signature is MIOpen's")]
 pub unsafe extern "C" fn miopenConvolutionBiasActivationForward(
     handle: Handle,
     alpha1: *const c_void,
@@ -53,7 +52,8 @@ pub unsafe extern "C" fn miopenConvolutionBiasActivationForward(
         let objects = Descriptors { handle, x, w, y, conv };
         // SAFETY: the caller's objects.
         let answer = match unsafe { key(&objects, scalars, z, bias, activation) } {
-            Ok(key) => decide::first_call(POINT, handle, &key),
+            // SAFETY: the handle was read.
+            Ok(key) => unsafe { decide::first_call(POINT, handle, &key) },
             Err(no_key) => decide::without_key(POINT, no_key),
         };
         let memory = Memory { x: x_memory.cast_mut(), w: w_memory.cast_mut(), y: y_memory };
