@@ -11,6 +11,9 @@ const GLOBAL: c_int = 0;
 const THREAD_LOCAL: c_int = 1;
 const RELAXED: c_int = 2;
 
+/// Name, what it returns in a capture, and how it is called.
+type Call<'a> = (&'a str, c_int, Box<dyn FnMut() -> c_int + 'a>);
+
 /// A kernel that reverses 256 numbers, and the memory for it.
 struct Reversal {
     module: Handle,
@@ -119,7 +122,7 @@ fn calls_that_cannot_be_captured_spoil_the_capture() {
         (hip.hipEventSynchronize)(event)
     };
     let code = |result: Result<(), c_int>| result.err().unwrap_or(0);
-    let mut calls: Vec<(&str, c_int, Box<dyn FnMut() -> c_int>)> = vec![
+    let mut calls: Vec<Call<'_>> = vec![
         ("hipMalloc", 900, Box::new(|| code(hip.malloc(8).map(drop)))),
         ("hipFree", 900, Box::new(|| code(hip.free(it.memory)))),
         ("hipModuleLoadData", 900, Box::new(|| code(hip.load(&bytes).map(drop)))),
