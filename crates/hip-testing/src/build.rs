@@ -139,6 +139,13 @@ fn library(dir: &Path, name: &str, file: &str, sources: &[Source], options: &[&s
         return Ok(library);
     }
     fs::create_dir_all(&home).map_err(|source| BuildError::Io { path: home.clone(), source })?;
+    // Tests of one program ask at the same time: one builds, the others wait.
+    let lock_path = home.join("lock");
+    let lock = fs::File::create(&lock_path).and_then(|file| file.lock().map(|()| file));
+    let _lock = lock.map_err(|source| BuildError::Io { path: lock_path, source })?;
+    if library.exists() {
+        return Ok(library);
+    }
     let work = tempfile::tempdir_in(&home).map_err(|source| BuildError::Io { path: home.clone(), source })?;
     for (path, text) in sources {
         let path = work.path().join(path);
