@@ -74,7 +74,7 @@ fn traced(program: Program<'_>) -> Option<(BTreeSet<String>, usize)> {
     let text = std::fs::read_to_string(log).expect("a trace");
     let opened = text.lines().filter(|line| !line.contains(" = -1 ")).filter_map(|line| line.split('"').nth(1));
     let names = opened.filter_map(|path| Path::new(path).file_name()).map(|name| name.to_string_lossy().into_owned());
-    Some((names.filter(|name| name.starts_with("lib")).collect(), text.matches("clone").count()))
+    Some((names.filter(|name| name.starts_with("lib")).collect(), text.matches("clone(").count() + text.matches("clone3(").count()))
 }
 
 #[test]
@@ -209,4 +209,66 @@ fn every_entry_point_can_be_traced() {
         let count = |name: &str| calls.iter().filter(|call| call.starts_with(name)).count();
         assert_eq!(count("miopenCreateTensorDescriptor "), count("miopenDestroyTensorDescriptor "));
     }
+}
+
+/// Opens a library so often, uses it, and closes it again; then a second one beside it.
+const RELOAD: &str = r#"
+#include <miopen/miopen.h>
+#include <dlfcn.h>
+#include <stdio.h>
+
+typedef miopenStatus_t create_t(miopenTensorDescriptor_t *);
+typedef miopenStatus_t set_t(miopenTensorDescriptor_t, miopenDataType_t, int, int, int, int);
+typedef miopenStatus_t destroy_t(miopenTensorDescriptor_t);
+
+static int use(void *library) {
+    create_t *create = (create_t *)dlsym(library, "miopenCreateTensorDescriptor");
+    set_t *set = (set_t *)dlsym(library, "miopenSet4dTensorDescriptor");
+    destroy_t *destroy = (destroy_t *)dlsym(library, "miopenDestroyTensorDescriptor");
+    miopenTensorDescriptor_t tensor;
+    return !create || !set || !destroy || create(&tensor) || set(tensor, miopenFloat, 1, 2, 3, 4) || destroy(tensor);
+}
+
+int main(int argc, char **argv) {
+    for (int i = 0; i < 3; i++) {
+        void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+        if (!library) return printf("%s\n", dlerror());
+        if (use(library)) return 1;
+        if (dlclose(library)) return 2;
+    }
+    void *both[2] = {dlopen(argv[1], RTLD_NOW | RTLD_LOCAL), dlopen(argv[2], RTLD_NOW | RTLD_LOCAL)};
+    if (!both[0] || !both[1] || both[0] == both[1]) return 3;
+    if (use(both[0]) || use(both[1])) return 4;
+    printf("used\n");
+    return 0;
+}
+"#;
+
+#[test]
+fn wrappers_are_opened_closed_and_doubled() {
+    let Some(split) = Split::new() else { return };
+    let built = split.sysroot.compile(split.folder.path(), "reload", Language::C, RELOAD, &[], &["-Werror", "-Wl,--as-needed"]);
+    let program = built.expect("compiled");
+    let first = split.libraries().join("libMIOpen.so.1");
+    let copy = split.folder.path().join("copy.so.1");
+    std::fs::copy(&first, &copy).expect("a copy of the wrapper");
+    // A copy elsewhere finds the libraries by the paths of the run.
+    let run = |variables: &[(&str, &str)]| {
+        let program = split.program(&program).args([&first, &copy]);
+        let output = variables.iter().fold(program, |program, (name, value)| program.env(name, value)).run().expect("run");
+        assert!(
+            output.status.success() && output.stdout == "used\n",
+            "{variables:?}: {:?}: {}{}",
+            output.status,
+            output.stdout,
+            output.stderr
+        );
+        output.stderr
+    };
+    assert_eq!(run(&[]), "");
+    let on = ("MIOPEN_HIPDNN_FORWARDING", "1");
+    let told = run(&[on]);
+    assert_eq!(told.lines().count(), 1, "one banner: {told}");
+    let told = run(&[on, ("HIPPLAN_MIOPEN_TRACE", "1")]);
+    assert_eq!(told.matches("call miopenSet4dTensorDescriptor ").count(), 5, "{told}");
 }
