@@ -1,7 +1,7 @@
 //! What is known of each MIOpen handle: its device, if it times its calls, and the time of its last forwarded one.
 //!
 //! Looking up takes no lock and allocates nothing. Handles that nobody destroys (frameworks keep theirs for good) cost their entry and
-//! nothing else; an address that comes back after a destroy finds its old entry and is given its new state.
+//! nothing else; entries of destroyed ones are used again, so that there are never more than handles were alive at one time.
 
 use crate::lock::ForkLock;
 use crate::{hipplan, private};
@@ -17,8 +17,11 @@ const ENTRIES: usize = 256;
 /// The state of one handle.
 #[derive(Debug)]
 struct State {
-    /// The handle's address; 0 if the entry was never used. Set once and never changed, so that readers need no lock.
+    /// The handle's address; 0 if the entry was never used. Changed only after that handle was destroyed, when nobody may ask for it, and
+    /// never back to 0, so that readers need no lock.
     handle: AtomicUsize,
+    /// It was not destroyed.
+    alive: AtomicBool,
     /// One more than the ordinal, so that unused entries are all zeros and take no room in the file.
     device: AtomicI32,
     profiling: AtomicBool,
@@ -47,6 +50,7 @@ impl State {
     const fn new() -> Self {
         Self {
             handle: AtomicUsize::new(0),
+            alive: AtomicBool::new(false),
             device: AtomicI32::new(0),
             profiling: AtomicBool::new(false),
             forwarded: AtomicBool::new(false),
@@ -63,7 +67,8 @@ impl State {
         self.device.store(device.max(UNKNOWN).saturating_add(1), Ordering::Relaxed);
     }
 
-    fn reset(&self, device: i32) {
+    fn reset(&self, alive: bool, device: i32) {
+        self.alive.store(alive, Ordering::Relaxed);
         self.profiling.store(false, Ordering::Relaxed);
         self.forwarded.store(false, Ordering::Relaxed);
         self.set_device(device);
@@ -111,13 +116,15 @@ fn find_or_insert(handle: usize) -> Option<&'static State> {
     }
     let _writer = WRITER.lock();
     if let Some(state) = find(handle) {
+        state.alive.store(true, Ordering::Relaxed);
         return Some(state);
     }
     let mut table = &FIRST;
     loop {
         for at in probes(handle) {
             let state = &table.states[at];
-            if state.handle.load(Ordering::Relaxed) == 0 {
+            if !state.alive.load(Ordering::Relaxed) {
+                state.reset(true, UNKNOWN);
                 state.handle.store(handle, Ordering::Release);
                 return Some(state);
             }
@@ -146,15 +153,20 @@ fn current_device() -> i32 {
 
 /// The handle was made, on the calling thread's current device.
 pub fn created(handle: Handle) {
+    created_on(handle, current_device());
+}
+
+fn created_on(handle: Handle, device: i32) {
     if let Some(state) = find_or_insert(handle.addr()) {
-        state.reset(current_device());
+        state.reset(true, device);
     }
 }
 
 /// The handle is about to be destroyed.
 pub fn destroyed(handle: Handle) {
+    let _writer = WRITER.lock();
     if let Some(state) = find(handle.addr()) {
-        state.reset(UNKNOWN);
+        state.reset(false, UNKNOWN);
     }
 }
 
@@ -219,4 +231,41 @@ pub fn kernel_time(handle: Handle) -> Option<f32> {
     }
     let time = f32::from_bits(state.time.load(Ordering::Relaxed));
     (native_time(handle) == state.native_time.load(Ordering::Relaxed)).then_some(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chunk, ENTRIES, FIRST, Handle, Ordering, created_on, destroyed, device};
+    use std::ptr::without_provenance_mut;
+
+    fn chunks() -> usize {
+        let mut chunk: Option<&Chunk> = Some(&FIRST);
+        let mut count = 0;
+        while let Some(table) = chunk {
+            count += 1;
+            // SAFETY: chunks are leaked.
+            chunk = unsafe { table.next.load(Ordering::Acquire).as_ref() };
+        }
+        count
+    }
+
+    #[test]
+    fn entries_of_destroyed_handles_are_used_again() {
+        let handle = |at: usize| -> Handle { without_provenance_mut(0x1000 + 16 * at) };
+        for round in 0..40 {
+            for at in 0..100 {
+                created_on(handle(1000 * round + at), 7);
+            }
+            for at in 0..100 {
+                assert_eq!(device(handle(1000 * round + at)), 7);
+                destroyed(handle(1000 * round + at));
+            }
+        }
+        assert_eq!(chunks(), 1);
+        for at in 0..2 * ENTRIES {
+            created_on(handle(at), 3);
+        }
+        assert!((0..2 * ENTRIES).all(|at| device(handle(at)) == 3));
+        assert_eq!(chunks(), 2);
+    }
 }

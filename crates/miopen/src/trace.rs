@@ -170,6 +170,7 @@ std::arch::global_asm!(
     "movaps xmm7, [rsp + 176]",
     "leave",
     ".cfi_def_cfa rsp, 8",
+    ".cfi_restore rbp",
     "jmp r11",
     ".cfi_endproc",
     ".size hipplan_miopen_thunks, . - hipplan_miopen_thunks",

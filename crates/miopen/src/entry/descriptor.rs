@@ -53,6 +53,14 @@ fn noted(status: Status, descriptor: TensorDescriptor, note: impl FnOnce() -> Te
     status
 }
 
+/// The getters tell all of it.
+fn plain(status: Status, descriptor: TensorDescriptor) -> Status {
+    if status == SUCCESS {
+        observe::forget_tensor(descriptor);
+    }
+    status
+}
+
 /// A dimension; MIOpen refuses negative ones.
 fn extent(value: c_int) -> u64 {
     u64::try_from(value).unwrap_or(0)
@@ -97,7 +105,7 @@ pub unsafe extern "C" fn miopenSet4dTensorDescriptorEx(
 ) -> Status {
     guard(EntryPoint::miopenSet4dTensorDescriptorEx, || {
         let status = native!(miopenSet4dTensorDescriptorEx(descriptor, data_type, n, c, h, w, n_stride, c_stride, h_stride, w_stride));
-        noted(status, descriptor, TensorNote::default)
+        plain(status, descriptor)
     })
 }
 
@@ -141,10 +149,10 @@ pub unsafe extern "C" fn miopenSetTensorDescriptor(
 ) -> Status {
     guard(EntryPoint::miopenSetTensorDescriptor, || {
         let status = native!(miopenSetTensorDescriptor(descriptor, data_type, count, dims, strides));
+        if !strides.is_null() {
+            return plain(status, descriptor);
+        }
         noted(status, descriptor, || {
-            if !strides.is_null() {
-                return TensorNote::default();
-            }
             // SAFETY: MIOpen has read the array.
             let dims = unsafe { array(dims, count) };
             let wide = dims.and_then(|dims| wide(&mut dims.iter().map(|&dim| extent(dim)), None, false));

@@ -44,7 +44,6 @@ unsafe extern "C" fn last_forwarded_error() -> c_int {
 }
 
 /// Ten arguments of integers and ten of doubles: some of each are on the stack.
-#[expect(clippy::too_many_arguments, reason = "that is the point")]
 pub(crate) unsafe extern "C" fn many(
     a: i64,
     x0: f64,

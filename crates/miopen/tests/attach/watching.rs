@@ -1,12 +1,13 @@
 //! What the watching functions note, the error record, and what is told at exit.
 
 use crate::fake::{Fake, NATIVE_TIME, STATUS, call};
-use crate::{allocations, enabled};
+use crate::{allocations, child, enabled};
 use hipplan_miopen::observe::{self, MAX_RANK, TensorNote, Wide};
 use hipplan_miopen::routing::Family;
 use hipplan_miopen::{counters, handles, last_error};
 use hipplan_miopen_abi::types::{ConvolutionDescriptor, Enum, Handle, TensorDescriptor, data_type, tensor_layout};
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
+use std::process::Command;
 use std::ptr::{null, without_provenance_mut};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,7 +19,10 @@ pub(crate) fn body(role: &str) -> bool {
         "times" => times(),
         "count" => count(),
         "fork" => fork(),
-        _ => return false,
+        _ => match role.strip_prefix("setters ").map(str::parse) {
+            Some(Ok(calls)) => setters(calls),
+            _ => return false,
+        },
     }
     true
 }
@@ -276,6 +280,47 @@ fn fork() {
         }
         stop.store(true, Relaxed);
     });
+}
+
+/// So many calls of the two setters that frameworks call before every convolution.
+fn setters(calls: u32) {
+    let fake = attached();
+    let (tensor, conv) = (without_provenance_mut(0x10), without_provenance_mut(0x20));
+    let targets = [fake.target("miopenSetTensorDescriptor"), fake.target("miopenInitConvolutionNdDescriptor")];
+    type Tensor = unsafe extern "C" fn(TensorDescriptor, Enum, i32, *const i32, *const i32) -> i32;
+    type Conv = unsafe extern "C" fn(ConvolutionDescriptor, i32, *const i32, *const i32, *const i32, Enum) -> i32;
+    // SAFETY: the functions have these signatures.
+    let (set, init) =
+        unsafe { (std::mem::transmute::<*const c_void, Tensor>(targets[0]), std::mem::transmute::<*const c_void, Conv>(targets[1])) };
+    let values = [1_i32; 4];
+    let v = values.as_ptr();
+    for _ in 0..calls {
+        // SAFETY: arrays of four.
+        assert_eq!(unsafe { (set(tensor, 1, 4, v, v), init(conv, 2, v, v, v, 0)) }, (0, 0));
+    }
+}
+
+/// Most instructions of one call of each of the two, MIOpen's own work apart. A build with debug assertions checks more.
+const MOST_INSTRUCTIONS: u64 = if cfg!(debug_assertions) { 180 } else { 120 };
+
+#[test]
+fn watching_setters_costs_few_instructions() {
+    if !Command::new("valgrind").arg("--version").output().is_ok_and(|o| o.status.success()) {
+        assert!(std::env::var_os("HIPPLAN_CI").is_none(), "valgrind is needed and not installed");
+        eprintln!("skipped: valgrind is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instructions = |calls: u32| -> u64 {
+        let out = format!("--callgrind-out-file={}", folder.path().join(calls.to_string()).display());
+        let ran = child(&["valgrind", "--tool=callgrind", &out], &format!("setters {calls}"), &[("MIOPEN_HIPDNN_FORWARDING", "1")]);
+        let line = ran.err.lines().find_map(|line| line.split_once("Collected : ")).expect("a sum of instructions").1;
+        line.trim().parse().expect("a number")
+    };
+    let (few, many) = (1_000, 21_000);
+    let each = (instructions(many) - instructions(few)) / u64::from(many - few);
+    println!("{each} instructions");
+    assert!((10..=MOST_INSTRUCTIONS).contains(&each), "{each} instructions, at most {MOST_INSTRUCTIONS} are allowed");
 }
 
 #[test]
