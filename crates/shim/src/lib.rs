@@ -5,6 +5,7 @@ pub mod elf;
 mod error;
 pub mod file;
 pub mod fingerprint;
+pub mod headers;
 pub mod install;
 pub mod locate;
 pub mod manifest;

@@ -11,6 +11,7 @@ mod ls;
 mod quickstart;
 mod run;
 mod shim;
+mod shim_headers;
 mod show;
 mod verify;
 

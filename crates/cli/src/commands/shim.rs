@@ -1,5 +1,6 @@
 //! `hipplan shim`
 
+use super::shim_headers::{CheckObjects, Headers};
 use crate::{Exit, Global, output};
 use hipplan_shim::check::{Check, Verdict};
 use hipplan_shim::install::{Options, Place};
@@ -36,6 +37,10 @@ enum Command {
     Status(Status),
     /// Check that a split is whole and that it changed nothing but names
     Check(CheckSplit),
+    /// Make the development files of a split: the header of the private names, and a CMake package
+    Headers(Headers),
+    /// Check that a provider's object files ask MIOpen for private names only
+    CheckObjects(CheckObjects),
 }
 
 /// Split a MIOpen library
@@ -105,6 +110,8 @@ impl Shim {
             Command::Unsplit(command) => command.run(global),
             Command::Status(command) => command.run(global),
             Command::Check(command) => command.run(global),
+            Command::Headers(command) => command.run(global),
+            Command::CheckObjects(command) => command.run(global),
         }
     }
 }
