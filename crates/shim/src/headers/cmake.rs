@@ -38,8 +38,8 @@ impl Package<'_> {
 get_filename_component(_miopen_lib \"${{CMAKE_CURRENT_LIST_DIR}}/../..\" REALPATH)
 get_filename_component(_miopen_include \"${{_miopen_lib}}/{include}\" REALPATH)
 
-# The public header includes HIP's.
-if(NOT TARGET hip::host)
+# The public header includes HIP's. Set MIOPEN_WITHOUT_HIP where HIP has no package: programs then find its headers in their own way.
+if(NOT TARGET hip::host AND NOT MIOPEN_WITHOUT_HIP)
     find_package(hip QUIET)
 endif()
 
