@@ -45,6 +45,8 @@ declines! {
     Mode = "mode",
     /// A data type or another thing that no graph can say, or an output that no such convolution has.
     NoGraph = "no-graph",
+    /// The result is int8: sums beyond it wrap around in MIOpen and saturate in plans.
+    Int8Result = "int8-result",
     /// The attribute for the alternative implementation of half convolutions is set.
     Fp16Alternative = "fp16-alternative",
     /// The handle's device cannot be told.

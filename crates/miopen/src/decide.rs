@@ -4,6 +4,7 @@
 //! |---|---|
 //! | an object is null, or a getter fails | return that status |
 //! | what no graph says: ranks, vectorised layouts, cast types, unknown modes, the fp16 alternative | go to MIOpen, every time |
+//! | the result is int8, where MIOpen's sums wrap around and ours saturate | are pinned to MIOpen |
 //! | `MIOPEN_DISABLE_HIPDNN_FOR` names its type or key | are pinned to MIOpen |
 //! | a plan is stored, or was compiled because the miss policy says so | are pinned to the plan |
 //! | no plan, or a damaged one, or a store that cannot be read | as the miss policy says: pinned to MIOpen or refused |
@@ -26,7 +27,7 @@ use crate::routing::{EntryPoint, Route};
 use crate::{handles, last_error, log, recorder, solution_id, stream, trace};
 use bytemuck::Zeroable;
 use hipplan_miopen_abi::status::{self, Status};
-use hipplan_miopen_abi::types::{AcceleratorQueue, Handle};
+use hipplan_miopen_abi::types::{AcceleratorQueue, Handle, data_type};
 use hipplan_serialize::conv_problem::bias;
 use hipplan_serialize::{ConvDirection, ConvEpilogue, GraphBuf, GraphKey, Limits};
 use std::fmt::Arguments;
@@ -199,6 +200,9 @@ fn build(point: EntryPoint, entry: &Entry, most: u64) -> Result<Side, Status> {
     let input_type = key.dtypes[if bias_alone { 2 } else { 0 }];
     if config.denials.data_type(input_type) || config.denials.key(graph_key.as_bytes()) {
         return declined(Decline::DisabledByEnv);
+    }
+    if key.result_type() == data_type::INT8 {
+        return declined(Decline::Int8Result);
     }
     let context = hipplan::context(key.device).map_err(|why| {
         let text = format_args!("{}: {}", point.name(), why.text);

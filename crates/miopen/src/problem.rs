@@ -86,7 +86,7 @@ pub struct Layout {
 /// `x`, `w` and `y` are those of the forward direction, as in [`ConvProblem`]: in the other directions they stand for `dx`, `dw` and `dy`
 /// where those are meant. A bias has its tensor in `y` and nothing else.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub struct ProblemKey {
     /// HIP's ordinal.
     pub device: i32,
@@ -114,6 +114,15 @@ pub struct ProblemKey {
     /// What transpose mode adds to the size of `y`.
     pub output_pads: [i64; MAX_SPATIAL],
 }
+
+impl PartialEq for ProblemKey {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.words() == other.words()
+    }
+}
+
+impl Eq for ProblemKey {}
 
 /// Words of a key.
 const WORDS: usize = size_of::<ProblemKey>() / 8;
