@@ -4,7 +4,7 @@
  *   loop conv N [n c h w k y pad]  miopenConvolutionForward, descriptors made once; after one Find
  *   loop once [n c h w k y pad]    what a fresh process does: create, Find, one forward call; prints milliseconds of each part
  *
- * Prints nanoseconds a call. Results are checked at the end. */
+ * Prints nanoseconds a call. Results are checked at the end, unless UNCHECKED is in the environment. */
 #include "conv.h"
 
 #include <time.h>
@@ -57,7 +57,8 @@ int main(int argc, char** argv) {
         CHECK(miopenConvolutionForward(h, &one, d.x, c.x, d.w, c.w, d.conv, perf.fwd_algo, &zero, d.y, c.y, workspace, perf.memory));
     CHECK(hipStreamSynchronize(stream));
     double end = now();
-    compare("result", c.out, c.sums, NULL, 1, 0, c.count);
+    if (!getenv("UNCHECKED"))
+        compare("result", c.out, c.sums, NULL, 1, 0, c.count);
     if (once)
         printf("create %.3f find %.3f run %.3f\n", (created - start) / 1e6, (found - described) / 1e6, (end - found) / 1e6);
     else

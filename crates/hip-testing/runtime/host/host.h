@@ -29,6 +29,7 @@ struct Settings {
     bool deferred = false;
     uint64_t lost_after = UINT64_MAX;
     int lost_code = LAUNCH_FAILURE;
+    bool idle = false;
     Naive naive = Naive::RUN;
     std::string counts;
 };

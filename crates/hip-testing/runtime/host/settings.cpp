@@ -13,6 +13,7 @@
 //   HIPPLAN_HOST_HIP_DEFERRED    1: work on streams happens at the next wait, not at once
 //   HIPPLAN_HOST_HIP_LOST        N or N:CODE: after N launches on a device every call there fails with the code; 719
 //   HIPPLAN_HOST_HIP_FAIL        NAME:N:CODE, by commas: the N-th call of a function from now fails with the code; N+: and all later ones
+//   HIPPLAN_HOST_HIP_LAUNCH      `run`; `skip`: launches are checked and do nothing, and are not counted as kernels
 //   HIPPLAN_HOST_HIP_NAIVE       MIOpen's naive convolutions: `run`; `skip`: launches do nothing; `missing`: they are not found
 //   HIPPLAN_HOST_HIP_COUNTS      file that is written at exit: a line "COUNT NAME" for each function called, and for events of other kinds
 //   HIPPLAN_HOST_HIP_LEAKS       1: what is left at exit is reported on stderr; `fail`: and the process ends with code 66
@@ -114,7 +115,9 @@ bool configure(const std::string& key, const std::string& value) {
             next.push_back({parts[0], nth, stays, static_cast<int>(code)});
         }
         faults = std::move(next);
-    } else if (key == "NAIVE" && (value == "run" || value == "skip" || value == "missing"))
+    } else if (key == "LAUNCH" && (value == "run" || value == "skip"))
+        s.idle = value == "skip";
+    else if (key == "NAIVE" && (value == "run" || value == "skip" || value == "missing"))
         s.naive = value == "run" ? Naive::RUN : value == "skip" ? Naive::SKIP : Naive::MISSING;
     else if (key == "COUNTS")
         s.counts = value;
@@ -128,7 +131,7 @@ bool configure(const std::string& key, const std::string& value) {
 struct AtLoad {
     AtLoad() {
         owner = getpid();
-        for (const char* key : {"DEVICES", "ARCH", "TWINS", "MEMORY", "POISON", "THREADS", "ORDER", "DEFERRED", "LOST", "FAIL", "NAIVE",
+        for (const char* key : {"DEVICES", "ARCH", "TWINS", "MEMORY", "POISON", "THREADS", "ORDER", "DEFERRED", "LOST", "FAIL", "LAUNCH", "NAIVE",
                                 "COUNTS", "LEAKS"}) {
             std::string name = std::string("HIPPLAN_HOST_HIP_") + key;
             const char* value = getenv(name.c_str());
