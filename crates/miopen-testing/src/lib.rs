@@ -4,7 +4,9 @@
 //! runtime and a stand-in for the compiler that MIOpen runs. [`Program`] runs something inside it. MIOpen's naive convolutions are simulated,
 //! all its other kernels are missing, so that numbers are real and come from one family of solutions.
 
+pub mod callgrind;
 pub mod filled;
+pub mod split;
 
 mod driver;
 mod gtest;

@@ -118,7 +118,7 @@ pub struct Output {
 
 /// A program to be run by the sysroot's own loader, with no variable of MIOpen's or of this project inherited. Unless something else is
 /// said: with the simulated gfx942, with naive kernels that compute, and with an empty home folder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Program<'a> {
     sysroot: &'a Sysroot,
     program: PathBuf,
