@@ -268,7 +268,7 @@ impl Sysroot {
 }
 
 /// Cargo's target folder: what runs belongs there.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = env::var_os("CARGO_TARGET_DIR").filter(|v| !v.is_empty()).map_or_else(|| "target".into(), PathBuf::from);
     let folder = workspace.join(folder);

@@ -55,7 +55,8 @@ fn a_missing_or_strange_libhipplan_is_loud_where_it_is_asked_for() {
     let status = || sysroot.command(program(sysroot, "status"));
     let wrong_major = fake("wrong-major", "unsigned hipplan_version(void) { return 7u << 16; }\n");
     let nothing = fake("nothing", "int nothing;\n");
-    for (library, say) in [(Path::new("/nowhere/libhipplan.so.0"), "/nowhere/libhipplan.so.0"), (&wrong_major, "7"), (&nothing, "hipplan_")] {
+    for (library, say) in [(Path::new("/nowhere/libhipplan.so.0"), "/nowhere/libhipplan.so.0"), (&wrong_major, "7"), (&nothing, "hipplan_")]
+    {
         let (off, text) = run(&split.disabled(status()).env("HIPPLAN_LIBRARY", library));
         assert!(["workspace", "find", "run"].iter().all(|word| off[*word] == "0"), "{off:?}");
         assert!(!text.contains("hipplan"), "with forwarding off nobody asks for it: {text}");

@@ -30,7 +30,8 @@ pub(crate) fn preloaded(name: &str) -> PathBuf {
     let path = FOLDER.path().join(format!("lib{name}.so"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{name}.c"));
     let built = FOLDER.path().join(format!("lib{name}.{}.so", std::thread::current().name().unwrap_or("main").replace("::", "-")));
-    let output = Command::new("cc").args(["-O1", "-Wall", "-Wextra", "-shared", "-fPIC", "-o"]).arg(&built).arg(source).arg("-ldl").output();
+    let output =
+        Command::new("cc").args(["-O1", "-Wall", "-Wextra", "-shared", "-fPIC", "-o"]).arg(&built).arg(source).arg("-ldl").output();
     let output = output.expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::rename(built, &path).expect("renamed");
