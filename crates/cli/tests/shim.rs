@@ -244,3 +244,37 @@ fn a_killed_command_is_run_again() {
     println!("killed {kills:?} times");
     assert!(kills.iter().all(|&n| n >= 8), "{kills:?}");
 }
+
+/// Development files of a split, and what object files ask for.
+#[test]
+fn a_provider_is_developed() {
+    let Some(workshop) = Workshop::new() else { return };
+    let scratch = Scratch::new();
+    workshop.usual(&workshop.path("vendor"));
+    let (from, libs, prefix) = (text(&workshop.path("vendor/libMIOpen.so")), text(&workshop.libs()), text(&scratch.path("prefix")));
+    assert_eq!(scratch.run(&["shim", "split", "--from", &from, "--prefix", &prefix, "--lib-dir", &libs]).code, 0);
+    let header = scratch.path("include/miopen/miopen.h");
+    std::fs::create_dir_all(header.parent().expect("a folder")).expect("made");
+    std::fs::write(&header, "int miopenAdd(int a, int b);\nint miopenElsewhere(void);\n").expect("written");
+
+    let generate = ["shim", "headers", "--from", &text(&header), "--prefix", &prefix];
+    let ran = scratch.run(&generate);
+    assert!(ran.code == 0 && ran.out.contains("miopen_impl.h") && ran.out.contains("declared 2 functions"), "{ran:?}");
+    assert!(ran.err.contains("not exported by the library") && ran.err.contains("miopenElsewhere"), "{ran:?}");
+    let (code, report) = scratch.json(&generate);
+    assert_eq!((code, &report["declared"], &report["declared_not_exported"][0]), (0, &2.into(), &"miopenElsewhere".into()), "{report:#}");
+    let private = std::fs::read_to_string(scratch.path("prefix/lib/miopen_private/include/miopen/miopen_impl.h")).expect("made");
+    assert!(private.contains("int miopenAdd_impl(int a, int b);"), "{private}");
+    let ran = scratch.run(&["shim", "headers", "--from", &text(&header), "--prefix", &text(&scratch.path(""))]);
+    assert!(ran.code == 2 && ran.err.contains("no split here"), "{ran:?}");
+
+    let consumer = text(&workshop.path("consumer.o"));
+    let ran = scratch.run(&["shim", "check-objects", &consumer]);
+    assert!(ran.code == 1 && ran.out.contains("miopenAdd") && ran.out.contains("link MIOpen_private"), "{ran:?}");
+    let (code, report) = scratch.json(&["shim", "check-objects", &consumer]);
+    assert_eq!((code, &report["good"]), (1, &false.into()), "{report:#}");
+    let ran = scratch.run(&["shim", "check-objects", &text(&workshop.path("library.o"))]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = scratch.run(&["shim", "check-objects", &text(&header)]);
+    assert!(ran.code == 2 && ran.err.contains("neither an ELF object file"), "{ran:?}");
+}
