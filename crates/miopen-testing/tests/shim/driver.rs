@@ -137,3 +137,28 @@ fn a_recorded_run_is_all_hits_once_compiled() {
     assert_eq!((report.all("misses"), report.all("private"), report.all("declined")), (0, 0, 0), "{}", second.output.stderr);
     assert!(report.all("hits") > 0);
 }
+
+/// What lines do not say: biases, and what transposed convolutions add to their output. The recorder says it.
+#[test]
+fn biases_and_output_padding_are_recorded_and_verify() {
+    let Some(sysroot) = Sysroot::for_test() else { return };
+    let split = Split::for_test(sysroot);
+    let folder = tempfile::tempdir().expect("a folder");
+    let filled = empty_store(folder.path());
+    let recorded = folder.path().join("recorded");
+    // MIOpen's kernels of biases are not simulated: the driver fails, and what it asked for is on record.
+    let lines = [
+        ("conv -n 2 -c 4 -H 9 -W 8 -k 6 -y 3 -x 3 -p 1 -q 1 -b 1", 4),
+        ("conv -n 2 -c 4 -H 5 -W 5 -k 4 -y 3 -x 3 -u 2 -v 2 -m trans -Y 1 -X 1", 3),
+    ];
+    for (line, _) in lines {
+        let driver = split.enabled(sysroot.driver(&format!("{line} -V 0 -i 1")), &filled);
+        driver.env("HIPPLAN_MIOPEN_RECORD", &recorded).run().expect("run");
+    }
+    let fill = filled.files(&[&recorded]).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((fill.compiled.len(), fill.refused.len()), (8, 0));
+    for (line, verdicts) in lines {
+        let run = trapped(split, sysroot.driver(&format!("{line} -V 1 -i 2")), &filled).verdicts().expect("run");
+        assert_forwarded(line, &run, verdicts);
+    }
+}
