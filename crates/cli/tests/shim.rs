@@ -277,4 +277,33 @@ fn a_provider_is_developed() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let ran = scratch.run(&["shim", "check-objects", &text(&header)]);
     assert!(ran.code == 2 && ran.err.contains("neither an ELF object file"), "{ran:?}");
+
+/// A library of 320 MB is split with a tenth of that in memory of the command's own; what is mapped from files does not count.
+#[test]
+fn large_libraries_need_little_memory() {
+    let Some(workshop) = Workshop::new() else { return };
+    if Command::new("prlimit").arg("--version").output().is_err() {
+        assert!(!libraries::is_ci(), "prlimit (util-linux) is needed and not installed");
+        println!("skipped: prlimit is not installed");
+        return;
+    }
+    let scratch = Scratch::new();
+    let fill = workshop.path("fill.s");
+    // As the code objects in AMD's libraries: not code, and most of the file.
+    std::fs::write(&fill, ".section .hip_fatbin,\"a\"\n.fill 320000000,1,0x5a\n.section .note.GNU-stack,\"\",@progbits\n")
+        .expect("written");
+    let map = format!("-Wl,--version-script={}", workshop.path("versions.map").display());
+    let library =
+        workshop.library(&workshop.path("large"), "libMIOpen.so.1", None, &[&map, fill.to_str().expect("UTF-8")]).expect("a library");
+    let libs = text(&workshop.libs());
+    let program = scratch.hipplan(&[]);
+    let limited = |args: &[&str]| {
+        let mut command = Command::new("prlimit");
+        command.arg("--data=33554432").arg(program.get_program()).args(args).current_dir(scratch.path("")).env_clear();
+        common::Ran::of(&command.output().expect("started"))
+    };
+    let ran = limited(&["shim", "split", "--from", &text(&library), "--prefix", "p", "--lib-dir", &libs]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = limited(&["shim", "check", "p"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
 }

@@ -44,6 +44,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
         }
+        // Libraries that the bytes choose, whole and changed.
+        if target.name == "elf_split" {
+            for seed in 0..16_u8 {
+                for kind in 1..4 {
+                    let input: Vec<u8> = [kind].into_iter().chain([seed; 8]).chain((0..8).map(|_| rng.below(256) as u8)).collect();
+                    std::fs::write(folder.join(format!("library-{kind}-{seed}")), input)?;
+                }
+            }
+        }
         // Real graphs, as they stand.
         for file in &graphs {
             let text = std::fs::read(file)?;

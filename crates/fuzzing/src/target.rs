@@ -7,6 +7,7 @@
 mod code_object;
 mod container;
 mod driver;
+mod elf_split;
 mod graph;
 mod json;
 mod plan;
@@ -73,7 +74,7 @@ impl Target {
 }
 
 /// All targets.
-pub static TARGETS: [Target; 11] = [
+pub static TARGETS: [Target; 12] = [
     Target::new("graph_buffer", "a bare hipDNN graph buffer", graph::buffer),
     Target::new("graph_artifact", "a native graph artifact", graph::artifact),
     Target::new("canonical_encoding", "a canonical encoding", graph::encoding),
@@ -82,6 +83,7 @@ pub static TARGETS: [Target; 11] = [
     Target::new("store_record", "an index record of the store", record::record),
     Target::new("hipdnn_container", "hipDNN's plan envelope and HDGP container", container::container),
     Target::new("code_object", "an AMD code object and its metadata note", code_object::read),
+    Target::new("elf_split", "a shared library to be split, and the manifest of a split", elf_split::read),
     Target::new("json_graph", "hipDNN JSON", json::graph),
     Target::new("driver_line", "a MIOpenDriver command", driver::line),
     Target::new("driver_log", "a log with MIOpenDriver commands", driver::log),

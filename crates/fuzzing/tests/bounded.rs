@@ -56,7 +56,7 @@ fn held<T>(f: impl FnOnce() -> T) -> (T, isize) {
 type Read = fn(&[u8]) -> Option<String>;
 
 /// Every reader of bytes from outside.
-const READERS: [(&str, Read); 11] = [
+const READERS: [(&str, Read); 12] = [
     ("graph", |b| VerifiedGraph::verify(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("graph or artifact", |b| VerifiedGraph::verify_any(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("encoding", |b| canon::decode(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
@@ -68,6 +68,7 @@ const READERS: [(&str, Read); 11] = [
         opened.and_then(|c| c.graph().map(|_| ()).and_then(|()| c.plan().map(|_| ()))).err().map(|e| e.to_string())
     }),
     ("envelope", |b| PlanEnvelope::read(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
+    ("shared library", |b| hipplan_shim::elf::Elf::read(b).err().map(|e| e.to_string())),
     ("code object", |b| CodeObject::read(b).err().map(|e| e.to_string())),
     ("json", |b| json::import(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("anything", |b| import_any(b, &Limits::DEFAULT).err().map(|e| e.to_string())),

@@ -593,10 +593,11 @@ fn read_sections(bytes: &[u8]) -> Result<(u64, Vec<Section<'_>>), Unsuitable> {
     let strings = field(names.into()).map(|(_, s)| s.range()).and_then(|r| slice(bytes, r)).ok_or(HEADERS)?;
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     let read = |index: u64| {
-        let (name, mut section) = field(index)?;
+        // The null section holds numbers that do not fit elsewhere, and is none.
         if index == 0 {
-            return Some(section);
+            return Some(Section { name: &[], kind: elf::SHT_NULL.0, flags: 0, address: 0, offset: 0, size: 0, link: 0, align: 0 });
         }
+        let (name, mut section) = field(index)?;
         section.name = string_at(strings, name.into())?;
         (section.range().end <= length && section.align <= 1 << 32).then_some(section)
     };

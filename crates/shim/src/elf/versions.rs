@@ -84,6 +84,10 @@ impl<'a> Versions<'a> {
         if let Some((range, count)) = needs {
             versions.read_needs(bytes, strings, &range, count).ok_or(DAMAGED)?;
         }
+        // A name that nothing could ask for.
+        if versions.definitions.iter().any(|d| d.name.is_empty()) || versions.needs.iter().any(|n| n.name.is_empty()) {
+            return Err(DAMAGED);
+        }
         let mut indices: Vec<u16> = versions.indices().collect();
         indices.sort_unstable();
         if indices.windows(2).any(|w| w.first() == w.last()) {
