@@ -266,11 +266,10 @@ impl Wrapper {
         let used = self.exports.iter().filter_map(|e| e.version.clone()).map(|v| vec![v]);
         for node in self.nodes.iter().cloned().chain(used).chain([own]) {
             let Some(name) = node.first().cloned() else { continue };
-            if !defined.contains_key(&name) {
+            defined.entry(name).or_insert_with(|| {
                 let names = node.into_iter().map(|n| n.into_bytes().into()).collect();
-                let id = builder.versions.add(VersionData::Def(VersionDef { names, flags: elf::VersionFlags(0) }));
-                defined.insert(name, id);
-            }
+                builder.versions.add(VersionData::Def(VersionDef { names, flags: elf::VersionFlags(0) }))
+            });
         }
         let used: BTreeSet<String> = self.exports.iter().filter_map(|e| e.version.clone()).collect();
         let mut needed = BTreeMap::new();
@@ -345,8 +344,8 @@ impl Wrapper {
             integer(elf::DT_RELASZ, relocations as u64 * 24),
             integer(elf::DT_RELAENT, 24),
             integer(elf::DT_RELACOUNT, 0),
-            integer(elf::DT_FLAGS, u64::from(elf::DF_BIND_NOW.0)),
-            integer(elf::DT_FLAGS_1, u64::from(elf::DF_1_NOW.0)),
+            integer(elf::DT_FLAGS, elf::DF_BIND_NOW.0),
+            integer(elf::DT_FLAGS_1, elf::DF_1_NOW.0),
             Dynamic::Auto { tag: elf::DT_VERSYM },
             Dynamic::Auto { tag: elf::DT_VERDEF },
             Dynamic::Auto { tag: elf::DT_VERDEFNUM },

@@ -86,7 +86,7 @@ fn who_binds_to_whom() {
     assert_eq!(names(host_run(&provider, "provider.log"), "provider.so"), of(private, "miopenAdd_impl"));
 
     // Plain names against the private library: a load error that names the symbol, as with any library that lacks it.
-    let wrong = compile("wrong.so", "int miopenAdd(int, int); int entry(void) { return miopenAdd(1, 2); }", &[library.clone()]);
+    let wrong = compile("wrong.so", "int miopenAdd(int, int); int entry(void) { return miopenAdd(1, 2); }", std::slice::from_ref(&library));
     let moved = workshop.path("only-private");
     std::fs::create_dir(&moved).expect("a folder");
     std::fs::copy(lib.join(private), moved.join("libMIOpen.so.1")).expect("copied");

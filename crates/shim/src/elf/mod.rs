@@ -382,7 +382,7 @@ impl<'a> Elf<'a> {
             return Err(Unsuitable::Layout("the dynamic section has no end"));
         }
         self.dynamic = dynamic;
-        if self.value(elf::DT_TEXTREL).is_some() || self.value(elf::DT_FLAGS).is_some_and(|f| f & u64::from(elf::DF_TEXTREL.0) != 0) {
+        if self.value(elf::DT_TEXTREL).is_some() || self.value(elf::DT_FLAGS).is_some_and(|f| f & elf::DF_TEXTREL.0 != 0) {
             return Err(Unsuitable::TextRelocations);
         }
         Ok(())
