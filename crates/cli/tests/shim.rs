@@ -277,6 +277,7 @@ fn a_provider_is_developed() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let ran = scratch.run(&["shim", "check-objects", &text(&header)]);
     assert!(ran.code == 2 && ran.err.contains("neither an ELF object file"), "{ran:?}");
+}
 
 /// A library of 320 MB is split with a tenth of that in memory of the command's own; what is mapped from files does not count.
 #[test]
