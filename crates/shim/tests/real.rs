@@ -3,45 +3,20 @@
 mod common;
 
 use common::{Workshop, assert_good, run};
+use hipplan_miopen_testing::{Device, Sysroot};
 use hipplan_shim::check::Verdict;
 use hipplan_shim::install::Place;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// The folder with a real MIOpen and everything that it needs, its own dynamic linker included: `HIPPLAN_MIOPEN_SYSROOT`, else what
-/// `scripts/miopen-sysroot` makes.
-fn sysroot() -> Option<PathBuf> {
-    let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/miopen-sysroot");
-    let root = std::env::var_os("HIPPLAN_MIOPEN_SYSROOT").map_or(made, PathBuf::from);
-    let library = root.join("lib/libMIOpen.so.1");
-    if !library.is_file() {
-        println!("SKIPPED: no real MIOpen at {}; scripts/miopen-sysroot makes one", library.display());
-        return None;
-    }
-    Some(root)
-}
-
-/// Runs a program of the sysroot with libraries in front.
-fn program(root: &Path, name: &str, front: &Path, home: &Path) -> Command {
-    let mut command = Command::new(root.join("lib/ld-linux-x86-64.so.2"));
-    let path = [front, &root.join("hip"), &root.join("lib")].map(|p| p.display().to_string()).join(":");
-    command
-        .args(["--library-path", &path])
-        .arg(root.join("bin").join(name))
-        .env_clear()
-        .env("HOME", home)
-        .env("HIPPLAN_HOST_HIP_DEVICES", "0");
-    command
-}
 
 #[test]
 fn a_real_library_is_split_checked_and_restored() {
-    let (Some(workshop), Some(root)) = (Workshop::new(), sysroot()) else { return };
+    let (Some(workshop), Some(sysroot)) = (Workshop::new(), Sysroot::for_test()) else { return };
     let vendor = workshop.path("vendor");
     std::fs::create_dir(&vendor).expect("a folder");
-    run(Command::new("cp").arg("-a").args(["libMIOpen.so", "libMIOpen.so.1"].map(|n| root.join("lib").join(n))).arg(&vendor));
-    let real = root.join("lib/libMIOpen.so.1").canonicalize().expect("a library");
+    run(Command::new("cp").arg("-a").args(["libMIOpen.so", "libMIOpen.so.1"].map(|n| sysroot.lib().join(n))).arg(&vendor));
+    let real = sysroot.miopen().canonicalize().expect("a library");
     let name = real.file_name().expect("a name").to_owned();
     std::fs::copy(&real, vendor.join(&name)).expect("copied");
     let original = std::fs::read(&real).expect("readable");
@@ -68,22 +43,20 @@ fn a_real_library_is_split_checked_and_restored() {
     assert_eq!(renamed.len(), names);
 
     // Programs that were linked with it run, and say what they said. MIOpen's own tests use hundreds of its C++ names.
-    let outputs = |front: &Path, run_name: &str| -> Vec<String> {
-        let home = workshop.path(run_name);
-        std::fs::create_dir(&home).expect("a folder");
-        let filter = "--gtest_filter=*CPU_ApiTestSetTensorDescriptor*:*CPU_ConvApi*:*CPU_tensor_nxd*";
-        let version = program(&root, "MIOpenDriver", front, &home).arg("--version").output().expect("started");
-        let tests = program(&root, "miopen_gtest", front, &home).arg(filter).output().expect("started");
-        let text = String::from_utf8_lossy(&tests.stdout).into_owned();
-        let verdicts = text
-            .lines()
-            .filter(|l| l.starts_with("[       OK ]") || l.starts_with("[  FAILED  ]"))
-            .map(|l| l.split(" (").next().unwrap_or(l).to_owned());
-        std::iter::once(String::from_utf8_lossy(&version.stdout).into_owned()).chain(verdicts).collect()
+    let filter = "--gtest_filter=*CPU_ApiTestSetTensorDescriptor*:*CPU_ConvApi*:*CPU_tensor_nxd*";
+    let outputs = |front: Option<&Path>| -> Vec<String> {
+        let run = |program, argument: &str| {
+            let program = sysroot.command(program).args([argument]).device(Device::None);
+            front.into_iter().fold(program, |p, f| p.libraries(f)).run().expect("run")
+        };
+        let version = run(sysroot.driver_path(), "--version").stdout;
+        let tests = run(sysroot.gtest_path(), filter).stdout;
+        let verdicts = tests.lines().filter(|l| l.starts_with("[       OK ]") || l.starts_with("[  FAILED  ]"));
+        std::iter::once(version).chain(verdicts.map(|l| l.split(" (").next().unwrap_or(l).to_owned())).collect()
     };
-    let stock = outputs(Path::new("/nonexistent"), "stock-home");
+    let stock = outputs(None);
     assert!(stock.len() > 100, "{stock:?}");
-    assert_eq!(outputs(&vendor, "split-home"), stock);
+    assert_eq!(outputs(Some(&vendor)), stock);
 
     hipplan_shim::unsplit(&vendor).expect("undone");
     assert!(std::fs::read(vendor.join(&name)).expect("readable") == original, "not what it was");
@@ -94,22 +67,14 @@ fn a_real_library_is_split_checked_and_restored() {
 /// of its public functions stay in it.
 #[test]
 fn a_real_library_binds_as_it_must() {
-    let (Some(workshop), Some(root)) = (Workshop::new(), sysroot()) else { return };
-    let report = workshop.split(&root.join("lib/libMIOpen.so"), Place::Prefix(workshop.path("prefix")));
+    let (Some(workshop), Some(sysroot)) = (Workshop::new(), Sysroot::for_test()) else { return };
+    let report = workshop.split(&sysroot.lib().join("libMIOpen.so"), Place::Prefix(workshop.path("prefix")));
     let checked = hipplan_shim::check(&workshop.path("prefix")).expect("a split");
     let failed: Vec<_> = checked.checks.iter().filter(|c| c.verdict == Verdict::Failed).collect();
     assert!(failed.is_empty(), "{failed:?}");
     let log = workshop.path("log");
-    let home = workshop.path("home");
-    std::fs::create_dir(&home).expect("a folder");
-    let mut command = program(&root, "MIOpenDriver", &workshop.path("prefix/lib"), &home);
-    let output = command
-        .arg("--version")
-        .env("LD_DEBUG", "bindings")
-        .env("LD_DEBUG_OUTPUT", &log)
-        .env("LD_BIND_NOW", "1")
-        .output()
-        .expect("started");
+    let driver = sysroot.command(sysroot.driver_path()).args(["--version"]).libraries(workshop.path("prefix/lib"));
+    let output = driver.env("LD_DEBUG", "bindings").env("LD_DEBUG_OUTPUT", &log).env("LD_BIND_NOW", "1").run().expect("run");
     let logs =
         std::fs::read_dir(workshop.path("")).expect("a folder").flatten().filter(|e| e.file_name().to_string_lossy().starts_with("log."));
     let text: String = logs.map(|e| std::fs::read_to_string(e.path()).expect("readable")).collect();
