@@ -8,5 +8,7 @@ fn main() {
     // Slots of a wrapper and callbacks of libhipplan point into it.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     // A test is the process's HIP.
-    println!("cargo:rustc-link-arg-tests=-Wl,--export-dynamic-symbol=hipStreamIsCapturing");
+    for symbol in ["hipStreamIsCapturing", "hipGetDevice"] {
+        println!("cargo:rustc-link-arg-tests=-Wl,--export-dynamic-symbol={symbol}");
+    }
 }

@@ -131,6 +131,10 @@ typedef struct {
      `HIPPLAN_OPEN_` flags.
      */
     uint32_t flags;
+    /*
+     Must be 0.
+     */
+    uint32_t reserved;
 } hipplan_open_options_t;
 
 /*
@@ -322,7 +326,7 @@ void hipplan_set_log(hipplan_log_t log,
  Opens stores for a device. `options` may be NULL for the default store and the current HIP device.
 
  HIP is the library that the process has loaded, otherwise the one that the system has; `HIPPLAN_HIP_LIBRARY` names another.
- `HIPPLAN_STORE`: a store is unusable. `HIPPLAN_DEVICE`: there is no HIP, or no such device. On failure, `*library` is NULL.
+ `HIPPLAN_STORE`: a store is unusable, or none is named and there is no place for the default one. `HIPPLAN_DEVICE`: there is no HIP, or no such device. On failure, `*library` is NULL.
  */
 hipplan_status_t hipplan_open(const hipplan_open_options_t *options,
                               hipplan_t **library);

@@ -1,11 +1,13 @@
 //! A plan that is ready to execute on several threads: what `hipplan_plan_t` is.
 
 use crate::failure::Failure;
-use crate::lane::{Call, Lane};
+use crate::lane::{Call, Events, Lane};
 use crate::library::Shared;
-use hipplan_exec::{BoundPlan, ExecError};
+use hipplan_exec::hip::HipEvent;
+use hipplan_exec::{BoundPlan, Device, ExecError};
 use hipplan_serialize::PlanKey;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
 
 /// Executions that can be prepared at once. What a lane holds is small, and preparing takes microseconds: more threads seldom meet.
 const LANES: usize = 4;
@@ -15,6 +17,8 @@ const LANES: usize = 4;
 pub(crate) struct Bound {
     shared: Arc<Shared>,
     lanes: Box<[Mutex<Lane>]>,
+    /// Those of timed executions that have finished, made when there are none.
+    events: Mutex<Vec<Events>>,
     workspace_size: u64,
     key: PlanKey,
 }
@@ -29,7 +33,7 @@ impl Bound {
         for _ in 1..LANES {
             lanes.push(Mutex::new(Lane::new(bind()?, tensors)));
         }
-        Ok(Self { shared: Arc::clone(shared), lanes: lanes.into_boxed_slice(), workspace_size, key })
+        Ok(Self { shared: Arc::clone(shared), lanes: lanes.into_boxed_slice(), events: Mutex::default(), workspace_size, key })
     }
 
     pub(crate) fn workspace_size(&self) -> u64 {
@@ -76,9 +80,29 @@ impl Bound {
     /// # Safety
     /// As of [`Lane::execute`].
     pub(crate) unsafe fn execute_timed(&self, call: &Call) -> Result<f32, Failure> {
+        let device = &self.shared.device;
+        let Device::Hip(hip) = device else {
+            let start = Instant::now();
+            // SAFETY: by the caller's promise.
+            unsafe { self.execute(call) }?;
+            return Ok((start.elapsed().as_secs_f64() * 1e3) as f32);
+        };
+        let idle = || self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = idle().pop();
+        let events = match known {
+            Some(events) => events,
+            None => (HipEvent::new(hip)?, HipEvent::new(hip)?),
+        };
+        // The lane is free again while this waits.
         // SAFETY: by the caller's promise.
-        let milliseconds = unsafe { self.lane()?.execute_timed(&self.shared.device, call) }?;
+        unsafe { self.lane()?.execute_between(device, call, &events) }?;
         self.shared.counters.executions.add_one();
+        events.1.synchronize()?;
+        let milliseconds = events.0.elapsed_ms(&events.1)?;
+        let mut idle = idle();
+        if idle.len() < LANES {
+            idle.push(events);
+        }
         Ok(milliseconds)
     }
 }

@@ -76,7 +76,7 @@ pub extern "C" fn hipplan_set_log(log: hipplan_log_t, user: *mut c_void) {
 /// Opens stores for a device. `options` may be NULL for the default store and the current HIP device.
 ///
 /// HIP is the library that the process has loaded, otherwise the one that the system has; `HIPPLAN_HIP_LIBRARY` names another.
-/// `HIPPLAN_STORE`: a store is unusable. `HIPPLAN_DEVICE`: there is no HIP, or no such device. On failure, `*library` is NULL.
+/// `HIPPLAN_STORE`: a store is unusable, or none is named and there is no place for the default one. `HIPPLAN_DEVICE`: there is no HIP, or no such device. On failure, `*library` is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipplan_open(options: *const hipplan_open_options_t, library: *mut *mut hipplan_t) -> hipplan_status_t {
     entry::status(|| {
@@ -86,6 +86,9 @@ pub unsafe extern "C" fn hipplan_open(options: *const hipplan_open_options_t, li
             give(library, std::ptr::null_mut(), "library")?;
             let options = input::structure(options)?;
             let (stores, device, flags) = match options {
+                Some(o) if o.reserved != 0 => {
+                    return Err(Failure::argument(format!("hipplan_open_options_t: reserved is {:#x}, and must be 0", o.reserved)));
+                }
                 Some(o) => (input::texts(o.stores, o.store_count, "stores")?, input::text(o.device), o.flags),
                 None => (Vec::new(), None, 0),
             };

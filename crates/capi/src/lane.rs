@@ -2,10 +2,9 @@
 
 use crate::failure::Failure;
 use crate::types::{HIPPLAN_EXECUTE_OVERRIDE, hipplan_binding_t};
-use hipplan_exec::hip::{HipDevice, HipEvent};
+use hipplan_exec::hip::HipEvent;
 use hipplan_exec::{BoundPlan, Device, RawHipStream, Stream, VariantPack, WorkspaceRef};
 use std::ffi::c_void;
-use std::time::Instant;
 
 /// Entries that a pack has room for beside one for each tensor of the plan: for tensors that it does not know.
 const SPARE: usize = 16;
@@ -27,9 +26,10 @@ pub(crate) struct Lane {
     /// Empty but during an execution: pointers are not kept.
     pack: VariantPack<'static>,
     capacity: usize,
-    /// Before and after, made at the first execution that is timed.
-    events: Option<(HipEvent, HipEvent)>,
 }
+
+/// Before and after.
+pub(crate) type Events = (HipEvent, HipEvent);
 
 // SAFETY: a pack holds pointers during an execution only, and the executing thread has the lane for itself.
 unsafe impl Send for Lane {}
@@ -37,7 +37,7 @@ unsafe impl Send for Lane {}
 impl Lane {
     pub(crate) fn new(plan: BoundPlan, tensors: usize) -> Self {
         let capacity = tensors.saturating_add(SPARE);
-        Self { plan, pack: VariantPack::with_capacity(capacity), capacity, events: None }
+        Self { plan, pack: VariantPack::with_capacity(capacity), capacity }
     }
 
     pub(crate) fn plan(&self) -> &BoundPlan {
@@ -64,33 +64,15 @@ impl Lane {
         executed
     }
 
-    /// Executes, waits, and gives the milliseconds that it took.
+    /// Executes with an event before and one behind. Waits for nothing.
     ///
     /// # Safety
     /// As of [`execute`](Self::execute).
-    pub(crate) unsafe fn execute_timed(&mut self, device: &Device, call: &Call) -> Result<f32, Failure> {
-        let Device::Hip(hip) = device else {
-            let start = Instant::now();
-            // SAFETY: by the caller's promise.
-            unsafe { self.execute(device, call) }?;
-            return Ok((start.elapsed().as_secs_f64() * 1e3) as f32);
-        };
-        let (before, after) = self.take_events(hip)?;
+    pub(crate) unsafe fn execute_between(&mut self, device: &Device, call: &Call, (before, after): &Events) -> Result<(), Failure> {
         before.record(stream(device, call.stream)?)?;
         // SAFETY: by the caller's promise.
         unsafe { self.execute(device, call) }?;
-        after.record(stream(device, call.stream)?)?;
-        after.synchronize()?;
-        let milliseconds = before.elapsed_ms(&after)?;
-        self.events = Some((before, after));
-        Ok(milliseconds)
-    }
-
-    fn take_events(&mut self, device: &HipDevice) -> Result<(HipEvent, HipEvent), Failure> {
-        match self.events.take() {
-            Some(events) => Ok(events),
-            None => Ok((HipEvent::new(device)?, HipEvent::new(device)?)),
-        }
+        Ok(after.record(stream(device, call.stream)?)?)
     }
 
     /// Fills the pack, which allocates nothing unless the caller binds the same tensors again and again.

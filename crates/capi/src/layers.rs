@@ -9,6 +9,8 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+const NO_STORE: &str = "no store: name one, or set HIPPLAN_STORE, XDG_CACHE_HOME or HOME";
+
 /// Stores, the first of which may be written.
 #[derive(Debug)]
 pub(crate) struct Layers {
@@ -17,15 +19,16 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// Opens stores. An unusable one fails, or with `HIPPLAN_OPEN_DEGRADE` is warned of and left out.
+    /// Opens stores. An unusable one fails, or with `HIPPLAN_OPEN_DEGRADE` is warned of and left out; so does having no place for one at all.
     pub(crate) fn open(paths: &[&CStr], flags: u32) -> Result<Self, Failure> {
         let (read_only, degrade) = (flags & HIPPLAN_OPEN_READ_ONLY != 0, flags & HIPPLAN_OPEN_DEGRADE != 0);
         let mut paths: Vec<PathBuf> = paths.iter().map(|path| OsStr::from_bytes(path.to_bytes()).into()).collect();
         if paths.is_empty() {
-            let Some(path) = hipplan_store::default_store_path() else {
-                return Err(Failure::new(HIPPLAN_STORE, "no store: name one, or set HIPPLAN_STORE, XDG_CACHE_HOME or HOME"));
-            };
-            paths.push(path);
+            match hipplan_store::default_store_path() {
+                Some(path) => paths.push(path),
+                None if degrade => tracing::warn!("{NO_STORE}; no plan will be found"),
+                None => return Err(Failure::new(HIPPLAN_STORE, NO_STORE)),
+            }
         }
         let mut stores = Vec::with_capacity(paths.len());
         for (i, path) in paths.iter().enumerate() {
@@ -53,6 +56,7 @@ impl Layers {
     pub(crate) fn writable(&self) -> Result<&Store, Failure> {
         match self.stores.first() {
             Some(store) if !self.read_only => Ok(store),
+            None if !self.read_only => Err(Failure::new(HIPPLAN_STORE, NO_STORE)),
             _ => Err(Failure::new(HIPPLAN_STORE, "the stores were opened with HIPPLAN_OPEN_READ_ONLY, nothing can be compiled into them")),
         }
     }

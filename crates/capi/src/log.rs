@@ -3,6 +3,7 @@
 use crate::types::{HIPPLAN_LOG_ERROR, HIPPLAN_LOG_WARNING, hipplan_log_t};
 use std::ffi::{CString, c_void};
 use std::fmt::{self, Write as _};
+use std::io::Write as _;
 use std::sync::{Once, PoisonError, RwLock};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
@@ -70,7 +71,9 @@ fn send(level: i32, text: String) {
     // Copied, so that the function may set another.
     let sink = *SINK.read().unwrap_or_else(PoisonError::into_inner);
     let Some(function) = sink.function else {
-        eprintln!("hipplan: {}: {text}", if level == HIPPLAN_LOG_ERROR { "error" } else { "warning" });
+        let word = if level == HIPPLAN_LOG_ERROR { "error" } else { "warning" };
+        // A standard error that nobody reads is nobody's problem.
+        let _ = writeln!(std::io::stderr(), "hipplan: {word}: {text}");
         return;
     };
     let text: Vec<u8> = text.into_bytes().into_iter().map(|b| if b == 0 || b == b'\n' { b' ' } else { b }).collect();

@@ -81,6 +81,8 @@ pub struct hipplan_open_options_t {
     pub device: *const c_char,
     /// `HIPPLAN_OPEN_` flags.
     pub flags: u32,
+    /// Must be 0.
+    pub reserved: u32,
 }
 
 /// Which plan is bound.

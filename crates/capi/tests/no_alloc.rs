@@ -26,6 +26,7 @@ fn executions(device: &CStr, store: &Path, tensors: [*mut c_void; 2], stream: *m
         store_count: 1,
         device: device.as_ptr(),
         flags: 0,
+        reserved: 0,
     };
     let (mut alpha, mut beta) = (2.0_f32, 1.0_f32);
     let entry = |uid, pointer| hipplan_binding_t { uid, pointer };

@@ -24,6 +24,7 @@ impl Library {
             store_count: 1,
             device: c"cpu".as_ptr(),
             flags: HIPPLAN_OPEN_READ_ONLY,
+            reserved: 0,
         };
         let mut library = ptr::null_mut();
         // SAFETY: as the header says.
@@ -194,4 +195,49 @@ fn a_plan_that_cannot_be_used_is_a_miss() {
     }
     assert_eq!(library.find(&graph), HIPPLAN_MISS);
     assert!(last_error().contains("plans"), "{}", last_error());
+}
+
+const CHILD: &str = "HIPPLAN_TEST_CHILD";
+
+/// Opens without naming a store.
+fn open_default(flags: u32) -> (hipplan_status_t, *mut hipplan_t) {
+    let options = hipplan_open_options_t {
+        struct_size: size_of::<hipplan_open_options_t>(),
+        stores: ptr::null(),
+        store_count: 0,
+        device: c"cpu".as_ptr(),
+        flags,
+        reserved: 0,
+    };
+    let mut library = ptr::null_mut();
+    // SAFETY: as the header says.
+    (unsafe { hipplan_open(&raw const options, &raw mut library) }, library)
+}
+
+/// Where the environment names no place for a store, there is none: an error, or degraded a warning and nothing found. That nobody reads
+/// standard error changes nothing.
+#[test]
+fn a_program_without_a_place_for_a_store_finds_nothing() {
+    if std::env::var_os(CHILD).is_none() {
+        let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));
+        again.args(["a_program_without_a_place_for_a_store_finds_nothing", "--exact"]).env_clear().env(CHILD, "1");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = again.stderr(writer).output().expect("started");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    assert_eq!(open_default(0), (HIPPLAN_STORE, ptr::null_mut()));
+    assert!(last_error().contains("name one, or set HIPPLAN_STORE"), "{}", last_error());
+    let (status, library) = open_default(HIPPLAN_OPEN_DEGRADE);
+    assert_eq!(status, HIPPLAN_OK, "{}", last_error());
+    let library = Library(library);
+    let graph = scale_and_shift();
+    assert_eq!(library.find(&graph), HIPPLAN_MISS);
+    assert!(last_error().contains("no store could be opened"), "{}", last_error());
+    let bytes = graph.view().to_artifact();
+    // SAFETY: as the header says.
+    assert_eq!(unsafe { hipplan_compile(library.0, bytes.as_ptr().cast(), bytes.len()) }, HIPPLAN_STORE);
+    assert!(last_error().contains("no store: name one"), "{}", last_error());
 }

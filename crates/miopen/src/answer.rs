@@ -1,4 +1,8 @@
 //! What a forwarded problem's calls answer.
+//!
+//! A run with other scalars than (1, 0) whose plan is not loaded answers 6, not implemented. For images so does MIOpen. For volumes some of its
+//! own solutions take such scalars, so that a program that relies on them loses by forwarding: it needs the plans for them stored, which the
+//! miss policy `compile` sees to for volumes, or `MIOPEN_DISABLE_HIPDNN_FOR`.
 
 use crate::command_log::{self, Call};
 use crate::decide::{self, Answer, command, failed};
@@ -7,7 +11,7 @@ use crate::hipplan::{self, Binding, ExecuteOptions, status as code};
 use crate::plans::{Bound, Entry, Forwarded};
 use crate::problem::ProblemKey;
 use crate::routing::EntryPoint;
-use crate::{counters, handles, last_error, recorder, solution_id};
+use crate::{counters, handles, last_error, recorder, solution_id, trace};
 use hipplan_miopen_abi::status::{self, Status};
 use hipplan_miopen_abi::types::{AcceleratorQueue, ConvAlgoPerf, ConvSolution, Enum, Handle, data_type};
 use hipplan_serialize::conv_problem::uid;
@@ -275,13 +279,21 @@ impl Ours {
         self.done()
     }
 
-    /// The immediate run with an id of ours.
+    /// The immediate run with an id of ours. Any of ours will do, also one that an earlier process was given, before another plan was stored:
+    /// what is run is the problem's plan, and another id than its own is only traced.
     ///
     /// # Safety
     /// As of MIOpen's function.
     #[inline]
-    pub unsafe fn immediate(&self, handle: Handle, memory: Memory, workspace: Workspace) -> Status {
+    pub unsafe fn immediate(&self, handle: Handle, memory: Memory, workspace: Workspace, id: u64) -> Status {
         command_log::log(Call::Immediate, &self.entry.key);
+        if id != self.forwarded.solution {
+            trace::note(format_args!(
+                "{}: solution {id:#x} is not the problem's plan, {:#x} is",
+                self.point.name(),
+                self.forwarded.solution
+            ));
+        }
         match self.fit(memory, workspace) {
             // SAFETY: the caller's promise.
             Ok(plan) => unsafe { self.launch(handle, plan, &plain(memory), workspace, None) },
@@ -382,7 +394,10 @@ impl Ours {
         if status != status::SUCCESS {
             return self.fail(status, code::INVALID_ARGUMENT, format_args!("the handle has no stream"));
         }
-        let Ok(api) = hipplan::api() else { return status::INTERNAL_ERROR };
+        let api = match hipplan::api() {
+            Ok(api) => api,
+            Err(why) => return self.fail(status::INTERNAL_ERROR, last_error::UNAVAILABLE, format_args!("{why}")),
+        };
         let is_profiling = handles::is_profiling(handle);
         let mut ms = 0.0_f32;
         let options = ExecuteOptions { struct_size: size_of::<ExecuteOptions>(), flags: 0, kernel_ms: &raw mut ms };

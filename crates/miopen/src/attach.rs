@@ -2,7 +2,7 @@
 
 use crate::config::{self, Config};
 use crate::routing::{self, Reason, Route};
-use crate::{lock, log, private, report, trace};
+use crate::{lock, log, private, report, stream, trace};
 use hipplan_miopen_abi::table::{MAGIC, VERSION, WrapperEntry, WrapperTable};
 use std::ffi::{CStr, c_void};
 use std::panic::catch_unwind;
@@ -183,7 +183,7 @@ fn keep_loaded(table: *const c_void) {
     // SAFETY: `info` is written to; the name that it then has is the loader's.
     unsafe {
         if libc::dladdr(table, &raw mut info) != 0 && !info.dli_fname.is_null() {
-            libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+            stream::set_wrapper(libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE));
         }
     }
 }
@@ -191,9 +191,6 @@ fn keep_loaded(table: *const c_void) {
 /// Points the slots where their calls go, and makes them read-only.
 fn redirect(table: &Table<'_>, config: &Config) -> Result<(), Refusal> {
     let watches = routing::forwards_anything(config);
-    if !watches && !config.trace {
-        return Ok(());
-    }
     let protect = |protection| {
         // SAFETY: whole pages with nothing but the slots on them.
         match unsafe { libc::mprotect(table.slots, table.slots_size, protection) } {
@@ -206,7 +203,9 @@ fn redirect(table: &Table<'_>, config: &Config) -> Result<(), Refusal> {
         let name = name(entry);
         let (route, reason) = routing::decide(name.to_bytes(), config);
         let ours = match routing::find(name.to_bytes()) {
-            Some(found) if route == Route::Forwarded || (watches && reason == Reason::Observed) => Some(found.function.0),
+            Some(found) if route == Route::Forwarded || found.takes_solution_id() || (watches && reason == Reason::Observed) => {
+                Some(found.function.0)
+            }
             _ => None,
         };
         let target = ours.unwrap_or(entry.implementation);

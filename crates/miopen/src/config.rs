@@ -14,7 +14,7 @@ pub const DISABLE: &str = "MIOPEN_DISABLE_HIPDNN_FOR";
 pub const STORE: &str = "HIPPLAN_MIOPEN_STORE";
 /// What happens to a problem without a stored plan: [`Miss`].
 pub const MISS: &str = "HIPPLAN_MIOPEN_MISS";
-/// `1`: the miss policy `compile` also compiles the plans for other scalars than alpha 1 and beta 0.
+/// `1`: the miss policy `compile` also compiles the plans for other scalars than alpha 1 and beta 0; `0`: it does not. Not set: for volumes only.
 pub const SCALED: &str = "HIPPLAN_MIOPEN_SCALED";
 /// Folder into which problems are recorded.
 pub const RECORD: &str = "HIPPLAN_MIOPEN_RECORD";
@@ -55,8 +55,8 @@ pub struct Config {
     pub stores: Vec<CString>,
     /// What happens without a plan.
     pub miss: Miss,
-    /// [`Miss::Compile`] compiles the plans for other scalars, too.
-    pub scaled: bool,
+    /// [`Miss::Compile`] compiles the plans for other scalars, too; none: for three spatial dimensions only.
+    pub scaled: Option<bool>,
     /// Where problems are recorded.
     pub record: Option<PathBuf>,
     /// A line for every call.
@@ -99,8 +99,8 @@ impl Config {
                     _ => warnings.push(format!("{MISS}={}: expected private, compile or error; taken as private", value.display())),
                 },
                 SCALED => match switch(value.as_bytes()) {
-                    Some(on) => config.scaled = on,
-                    None => warnings.push(format!("{SCALED}={}: expected 1 or 0; taken as 0", value.display())),
+                    Some(on) => config.scaled = Some(on),
+                    None => warnings.push(format!("{SCALED}={}: expected 1 or 0; taken as not set", value.display())),
                 },
                 RECORD => config.record = Some(value.into()),
                 TRACE => match switch(value.as_bytes()) {

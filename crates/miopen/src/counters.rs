@@ -33,8 +33,6 @@ declines! {
     NoPlan = "no-plan",
     /// An execute call for a problem that no query call asked about.
     NotQueried = "not-queried",
-    /// The problem was pinned to MIOpen when it was first asked about.
-    Pinned = "pinned",
     /// Not one to three spatial dimensions, or tensors that do not agree about it.
     Rank = "rank",
     /// A vectorised layout, CHWN, or numbers that are no strides.

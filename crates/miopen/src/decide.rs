@@ -7,14 +7,16 @@
 //! | the result is int8, where MIOpen's sums wrap around and ours saturate | are pinned to MIOpen |
 //! | `MIOPEN_DISABLE_HIPDNN_FOR` names its type or key | are pinned to MIOpen |
 //! | a plan is stored, or was compiled because the miss policy says so | are pinned to the plan |
-//! | no plan, or a damaged one, or a store that cannot be read | as the miss policy says: pinned to MIOpen or refused |
+//! | no plan, or none that is small enough, or a damaged one, or a store that cannot be read | as the miss policy says: pinned to MIOpen or refused |
 //! | `libhipplan.so.0` is missing or of another version; the device or memory fails | return an error, and the next call tries again |
 //!
 //! Execute calls only look up. A problem that nobody asked about is MIOpen's, and not pinned: it has no invoker there either unless the
-//! caller found one.
+//! caller found one. The exceptions are calls that no query need go before, in this process at least: fused ones, biases, and immediate runs
+//! with an id of ours. Their first call decides and loads, unless its stream is being captured. No execute call ever compiles.
 //!
 //! Plans with other scalars than (1, 0) are loaded with the problem's own where they are stored; the miss policy `compile` makes them only
-//! with `HIPPLAN_MIOPEN_SCALED=1`, since hardly any program needs them and each is a compiler's run.
+//! with `HIPPLAN_MIOPEN_SCALED=1`, since hardly any program needs them and each is a compiler's run. For volumes it makes them unless that is
+//! 0: some of MIOpen's own solutions take such scalars there.
 
 use crate::command_log::{Call, Command};
 use crate::config::{self, Miss};
@@ -23,7 +25,7 @@ use crate::entry::native;
 use crate::hipplan::{self, Api, BindOptions, Context, Key, status as code};
 use crate::plans::{self, Bound, Entry, Forwarded, Side};
 use crate::problem::{Descriptors, Kind, NoKey, ProblemKey};
-use crate::routing::{EntryPoint, Route};
+use crate::routing::{EntryPoint, Role, Route};
 use crate::{handles, last_error, log, recorder, solution_id, stream, trace};
 use bytemuck::Zeroable;
 use hipplan_miopen_abi::status::{self, Status};
@@ -128,20 +130,43 @@ pub fn looked_up(point: EntryPoint, key: &ProblemKey) -> Answer {
     }
 }
 
-/// The answer for a problem of a function that no query goes before: its first call decides, unless the stream is being captured. Only plans
-/// without workspace are taken.
+/// As [`look_up`] for a call that may be the first of its problem in this process, since its caller keeps ids from one run to the next.
+///
+/// # Safety
+/// The objects are null or alive.
+#[inline]
+pub unsafe fn first_run(point: EntryPoint, direction: ConvDirection, objects: &Descriptors) -> Answer {
+    let mut key = ProblemKey::zeroed();
+    // SAFETY: the caller vouches for the objects.
+    match unsafe { objects.read_into(direction, &mut key) } {
+        // SAFETY: the handle was read.
+        Ok(()) => unsafe { first_call(point, objects.handle, &key, u64::MAX) },
+        Err(no_key) => without_key(point, no_key),
+    }
+}
+
+/// The answer for a problem of a function that no query goes before: its first call decides, unless the stream is being captured. A plan may
+/// need `most` bytes of workspace.
 ///
 /// # Safety
 /// The handle is alive.
-pub unsafe fn first_call(point: EntryPoint, handle: Handle, key: &ProblemKey) -> Answer {
+pub unsafe fn first_call(point: EntryPoint, handle: Handle, key: &ProblemKey, most: u64) -> Answer {
     if let Some((entry, side)) = plans::table().find(key).and_then(|entry| Some((entry, entry.side()?))) {
         return of_side(point, entry, side);
     }
+    // SAFETY: the caller's promise.
+    unsafe { first_decision(point, handle, key, most) }
+}
+
+/// # Safety
+/// The handle is alive.
+#[cold]
+unsafe fn first_decision(point: EntryPoint, handle: Handle, key: &ProblemKey, most: u64) -> Answer {
     let mut stream: AcceleratorQueue = std::ptr::null_mut();
     if native!(miopenGetStream(handle, &raw mut stream)) == status::SUCCESS && stream::is_capturing(stream) {
         return declined(point, Decline::Capturing);
     }
-    decided(point, key, 0)
+    decided(point, key, most)
 }
 
 #[cold]
@@ -184,6 +209,8 @@ struct Runtime<'a> {
     api: &'static Api,
     context: *mut Context,
     problem: &'a ProblemKey,
+    /// A compiler may be started: an execute call never does.
+    may_compile: bool,
 }
 
 /// Finds out the side of a problem. An error is on record already, and the status of the call.
@@ -210,7 +237,8 @@ fn build(point: EntryPoint, entry: &Entry, most: u64) -> Result<Side, Status> {
     })?;
     let api = hipplan::api()
         .map_err(|why| failed(point, status::INTERNAL_ERROR, last_error::UNAVAILABLE, format_args!("{}: {why}", point.name())))?;
-    let runtime = Runtime { api, context, problem: key };
+    let may_compile = config.miss == Miss::Compile && point.entry().role == Role::Query;
+    let runtime = Runtime { api, context, problem: key, may_compile };
     let plan = match runtime.bind(&graph, most) {
         Ok(plan) => plan,
         Err(found) if !is_miss(found) => {
@@ -224,8 +252,11 @@ fn build(point: EntryPoint, entry: &Entry, most: u64) -> Result<Side, Status> {
             }
             match config.miss {
                 Miss::Private => return declined(Decline::NoPlan),
+                // What is compiled would need as much workspace as what is stored.
+                Miss::Compile if !may_compile || found == code::WORKSPACE => return declined(Decline::NoPlan),
                 Miss::Error => {
-                    let text = format!("no plan is stored for {} (graph key {graph_key})", command(key));
+                    let what = if found == code::WORKSPACE { "no plan that needs so little workspace" } else { "no plan" };
+                    let text = format!("{what} is stored for {} (graph key {graph_key})", command(key));
                     return Ok(Side::Refused { status: last_error::translate(code::MISS), code: code::MISS, text });
                 }
                 Miss::Compile => match runtime.compile(&graph).and_then(|()| runtime.bind(&graph, most)) {
@@ -256,7 +287,7 @@ fn build(point: EntryPoint, entry: &Entry, most: u64) -> Result<Side, Status> {
 
 /// Codes that mean "there is no plan that can be used".
 const fn is_miss(found: i32) -> bool {
-    matches!(found, code::MISS | code::UNSUPPORTED | code::PLAN | code::STORE)
+    matches!(found, code::MISS | code::UNSUPPORTED | code::PLAN | code::STORE | code::WORKSPACE)
 }
 
 /// How a problem is told to a person.
@@ -302,9 +333,8 @@ impl Runtime<'_> {
         let key = Key { bytes: *key.as_bytes() };
         // SAFETY: an open context and a key.
         let is_stored = unsafe { (self.api.find)(self.context, &raw const key) } == code::OK;
-        let config = config::get();
-        let may_compile = config.miss == Miss::Compile && config.scaled;
-        let is_there = is_stored || (may_compile && self.compile(&graph).is_ok());
+        let is_wanted = config::get().scaled.unwrap_or(self.problem.spatial == 3);
+        let is_there = is_stored || (self.may_compile && is_wanted && self.compile(&graph).is_ok());
         if is_there { self.bind(&graph, workspace).ok() } else { None }
     }
 }

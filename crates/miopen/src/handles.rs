@@ -4,7 +4,7 @@
 //! nothing else; entries of destroyed ones are used again, so that there are never more than handles were alive at one time.
 
 use crate::lock::ForkLock;
-use crate::{hipplan, private};
+use crate::{hipplan, private, stream};
 use hipplan_miopen_abi::types::Handle;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -141,8 +141,12 @@ fn find_or_insert(handle: usize) -> Option<&'static State> {
     }
 }
 
-/// The calling thread's current device, or [`UNKNOWN`].
+/// The calling thread's current device, or [`UNKNOWN`]. `libhipplan.so.0` is asked only where HIP cannot be: a program that never convolves
+/// need not load it.
 fn current_device() -> i32 {
+    if let Some(ordinal) = stream::current_device() {
+        return ordinal;
+    }
     let mut ordinal = UNKNOWN;
     match hipplan::api() {
         // SAFETY: `ordinal` is written to.

@@ -1,10 +1,10 @@
 //! `libhipplan.so.0`, opened when it is first needed.
 
+use crate::lock::ProcessLock;
 use crate::{config, log};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, OnceLock};
 
 /// The C API's major version that this is written for.
 pub const MAJOR: u32 = 0;
@@ -73,12 +73,12 @@ pub struct OpenOptions {
     pub store_count: usize,
     /// `hip:N`.
     pub device: *const c_char,
-    /// [`OPEN_READ_ONLY`], [`OPEN_DEGRADE`].
+    /// [`OPEN_DEGRADE`].
     pub flags: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
-/// Nothing is written to any store.
-pub const OPEN_READ_ONLY: u32 = 1;
 /// A store that cannot be used is a warning and an empty layer.
 pub const OPEN_DEGRADE: u32 = 2;
 
@@ -108,29 +108,10 @@ pub struct Binding {
 pub struct ExecuteOptions {
     /// Bytes of the struct.
     pub struct_size: usize,
-    /// [`EXECUTE_OVERRIDE`].
+    /// 0: none are used here.
     pub flags: u32,
     /// Not null: waits, and writes the milliseconds on the device.
     pub kernel_ms: *mut f32,
-}
-
-/// Scalars with a default are overridden.
-pub const EXECUTE_OVERRIDE: u32 = 1;
-
-/// `hipplan_counters_t`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "libhipplan's names")]
-pub struct Counters {
-    pub struct_size: usize,
-    pub lookups: u64,
-    pub hits: u64,
-    pub misses: u64,
-    pub compiles: u64,
-    pub binds: u64,
-    pub module_loads: u64,
-    pub executions: u64,
-    pub failures: u64,
 }
 
 macro_rules! api {
@@ -142,7 +123,7 @@ macro_rules! api {
         }
 
         impl Api {
-            /// Resolves all of them; the name of one that is missing is the error.
+            /// Resolves all of them: what is used here and nothing else. The name of one that is missing is the error.
             fn resolve(library: *mut c_void) -> Result<Self, &'static CStr> {
                 Ok(Self {$(
                     $name: {
@@ -161,24 +142,16 @@ macro_rules! api {
 }
 
 api! {
-    /// `hipplan_status_name`.
-    status_name = c"hipplan_status_name": fn(status: i32) -> *const c_char;
     /// `hipplan_last_error`.
     last_error = c"hipplan_last_error": fn() -> *const c_char;
     /// `hipplan_open`.
     open = c"hipplan_open": fn(options: *const OpenOptions, context: *mut *mut Context) -> i32;
-    /// `hipplan_close`.
-    close = c"hipplan_close": fn(context: *mut Context);
     /// `hipplan_hip_current_device`.
     hip_current_device = c"hipplan_hip_current_device": fn(ordinal: *mut i32) -> i32;
-    /// `hipplan_graph_key`.
-    graph_key = c"hipplan_graph_key": fn(graph: *const c_void, size: usize, key: *mut Key) -> i32;
     /// `hipplan_find`.
     find = c"hipplan_find": fn(context: *mut Context, key: *const Key) -> i32;
     /// `hipplan_bind_by_graph`.
     bind_by_graph = c"hipplan_bind_by_graph": fn(context: *mut Context, graph: *const c_void, size: usize, options: *const BindOptions, plan: *mut *mut Plan) -> i32;
-    /// `hipplan_bind_by_key`.
-    bind_by_key = c"hipplan_bind_by_key": fn(context: *mut Context, key: *const Key, options: *const BindOptions, plan: *mut *mut Plan) -> i32;
     /// `hipplan_compile`.
     compile = c"hipplan_compile": fn(context: *mut Context, graph: *const c_void, size: usize) -> i32;
     /// `hipplan_plan_workspace_size`.
@@ -187,12 +160,6 @@ api! {
     plan_key = c"hipplan_plan_key": fn(plan: *const Plan, key: *mut Key) -> i32;
     /// `hipplan_execute`.
     execute = c"hipplan_execute": fn(plan: *mut Plan, bindings: *const Binding, count: usize, workspace: *mut c_void, workspace_size: usize, stream: *mut c_void, options: *const ExecuteOptions) -> i32;
-    /// `hipplan_release`.
-    release = c"hipplan_release": fn(plan: *mut Plan);
-    /// `hipplan_counters`.
-    counters = c"hipplan_counters": fn(context: *const Context, counters: *mut Counters) -> i32;
-    /// `hipplan_set_log`.
-    set_log = c"hipplan_set_log": fn(log: Option<unsafe extern "C" fn(level: i32, text: *const c_char, user: *mut c_void)>, user: *mut c_void);
 }
 
 impl Api {
@@ -232,17 +199,50 @@ pub struct Failure {
     pub text: String,
 }
 
-static API: OnceLock<Result<Api, Unavailable>> = OnceLock::new();
+type Outcome = Result<Api, Unavailable>;
+
+/// What came of opening the library; never freed. Not a `OnceLock`, which a fork during the opening would leave taken for good.
+static API: AtomicPtr<Outcome> = AtomicPtr::new(std::ptr::null_mut());
+static OPENING: ProcessLock = ProcessLock::new();
+
+#[inline]
+fn known() -> Option<&'static Outcome> {
+    // SAFETY: outcomes are leaked, so a pointer to one stays good.
+    unsafe { API.load(Ordering::Acquire).as_ref() }
+}
+
+/// The outcome, which is that of `open` if there is none yet, and if it is.
+fn known_or(open: impl FnOnce() -> Outcome) -> (&'static Outcome, bool) {
+    let _opening = match OPENING.lock_unless(known) {
+        Ok(guard) => guard,
+        Err(known) => return (known, false),
+    };
+    let outcome: &'static Outcome = Box::leak(Box::new(open()));
+    API.store(std::ptr::from_ref(outcome).cast_mut(), Ordering::Release);
+    (outcome, true)
+}
 
 /// Takes these functions for those of the library, which is then never opened. Too late after the first use: the result says if they count.
 pub fn provide(api: Api) -> bool {
-    API.set(Ok(api)).is_ok()
+    known_or(|| Ok(api)).1
 }
 
 /// The functions. The first call opens the library, and says so if it cannot.
+#[inline]
 pub fn api() -> Result<&'static Api, &'static Unavailable> {
-    API.get_or_init(|| open().inspect_err(|why| log::error(format_args!("forwarding is requested, but {why}; forwarded calls fail"))))
-        .as_ref()
+    match known() {
+        Some(outcome) => outcome.as_ref(),
+        None => opened(),
+    }
+}
+
+#[cold]
+fn opened() -> Result<&'static Api, &'static Unavailable> {
+    let (outcome, is_new) = known_or(open);
+    if is_new && let Err(why) = outcome {
+        log::error(format_args!("forwarding is requested, but {why}; forwarded calls fail"));
+    }
+    outcome.as_ref()
 }
 
 /// `libhipplan.so.0` in the folder of this library, if it is there.
@@ -292,20 +292,16 @@ static CONTEXTS: [AtomicPtr<Context>; DEVICES] = [const { AtomicPtr::new(std::pt
 
 /// The stores and the device with this ordinal. Opened once for each device; what failed is tried again by the next call.
 pub fn context(device: c_int) -> Result<*mut Context, Failure> {
-    static OPENING: Mutex<()> = Mutex::new(());
+    static OPENING: ProcessLock = ProcessLock::new();
     let api = api().map_err(|why| Failure { code: crate::last_error::UNAVAILABLE, text: why.to_string() })?;
     let Some(place) = usize::try_from(device).ok().and_then(|device| CONTEXTS.get(device)) else {
         return Err(Failure { code: status::DEVICE, text: format!("device {device}: expected 0 to {}", DEVICES - 1) });
     };
-    let known = place.load(Ordering::Acquire);
-    if !known.is_null() {
-        return Ok(known);
-    }
-    let _opening = OPENING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let known = place.load(Ordering::Acquire);
-    if !known.is_null() {
-        return Ok(known);
-    }
+    let known = || Some(place.load(Ordering::Acquire)).filter(|context| !context.is_null());
+    let _opening = match OPENING.lock_unless(known) {
+        Ok(guard) => guard,
+        Err(context) => return Ok(context),
+    };
     let stores: Vec<*const c_char> = config::get().stores.iter().map(|store| store.as_ptr()).collect();
     let name = CString::new(format!("hip:{device}")).unwrap_or_default();
     let options = OpenOptions {
@@ -314,6 +310,7 @@ pub fn context(device: c_int) -> Result<*mut Context, Failure> {
         store_count: stores.len(),
         device: name.as_ptr(),
         flags: OPEN_DEGRADE,
+        reserved: 0,
     };
     let mut context = std::ptr::null_mut();
     // SAFETY: the options and what they point to live until the call returns.

@@ -3,7 +3,7 @@
 use crate::log::Text;
 use crate::{log, private};
 use hipplan_miopen_abi::status;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char};
 use std::fmt::Arguments;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,8 +35,6 @@ pub fn translate(code: i32) -> status::Status {
 }
 
 struct Record {
-    /// 0: the last forwarded call succeeded.
-    code: i32,
     status: status::Status,
     text: Text<512>,
     /// What `miopenGetErrorString` gave out last, with its NUL.
@@ -46,7 +44,9 @@ struct Record {
 thread_local! {
     // Neither built lazily nor dropped, so that it costs no allocation and works in a thread that is ending.
     static LAST: RefCell<Record> =
-        const { RefCell::new(Record { code: 0, status: status::SUCCESS, text: Text::new(), message: Text::new() }) };
+        const { RefCell::new(Record { status: status::SUCCESS, text: Text::new(), message: Text::new() }) };
+    /// 0: nothing is on record. Apart from the rest, since every call that succeeds sets it.
+    static CODE: Cell<i32> = const { Cell::new(0) };
 }
 
 /// Records that a forwarded call of this thread failed, says so once for each kind of failure, and gives back `status`.
@@ -57,7 +57,7 @@ pub fn fail(status: status::Status, code: i32, text: Arguments<'_>) -> status::S
     LAST.with(|last| {
         // Taken already only if `text` itself failed in here, whose failure is then the one that counts.
         let Ok(mut last) = last.try_borrow_mut() else { return };
-        last.code = code;
+        CODE.set(code);
         last.status = status;
         last.text.set(text);
         if first_of_kind(status, code) {
@@ -82,18 +82,15 @@ fn first_of_kind(status: status::Status, code: i32) -> bool {
     }
 }
 
-/// The last call succeeded, or MIOpen answered it.
+/// The last call succeeded, or MIOpen answers it. Destroying something clears nothing: programs clean up before they ask what has failed.
+#[inline]
 pub fn clear() {
-    LAST.with(|last| {
-        if let Ok(mut last) = last.try_borrow_mut() {
-            last.code = 0;
-        }
-    });
+    CODE.set(0);
 }
 
-/// The code of this thread's last forwarded call: 0 if it succeeded, or if there was none.
+/// The code of this thread's last call that could be forwarded or was watched: 0 if it succeeded or was MIOpen's, or if there was none.
 pub fn code() -> i32 {
-    LAST.with(|last| last.try_borrow().map_or(0, |last| last.code))
+    CODE.get()
 }
 
 /// What `miopenGetErrorString` answers for a status of which this thread has a record: the private library's own text for it with what
@@ -101,7 +98,7 @@ pub fn code() -> i32 {
 pub fn message(status: status::Status) -> Option<*const c_char> {
     LAST.with(|last| {
         let mut last = last.try_borrow_mut().ok()?;
-        if last.code == 0 || last.status != status {
+        if CODE.get() == 0 || last.status != status {
             return None;
         }
         let native = private::get().miopenGetErrorString.map_or(c"".as_ptr(), |get| {

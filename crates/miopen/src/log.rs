@@ -2,7 +2,6 @@
 
 use crate::config;
 use std::fmt::{Arguments, Write as _};
-use std::io::Write as _;
 
 /// Longest line; what is longer ends in `...`.
 const LINE: usize = 1024;
@@ -102,7 +101,17 @@ pub fn raw(line: Arguments<'_>) {
     for (place, &byte) in bytes.iter_mut().zip(&text.bytes[..text.len]) {
         *place = if matches!(byte, 0 | b'\n') { b' ' } else { byte };
     }
-    let _ = std::io::stderr().write_all(&bytes[..text.len + 1]);
+    // Not by way of the standard library, whose lock a fork may leave taken for good.
+    let mut rest = &bytes[..text.len + 1];
+    while !rest.is_empty() {
+        // SAFETY: the bytes are there.
+        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        match usize::try_from(written) {
+            Ok(written) if written > 0 => rest = rest.get(written..).unwrap_or_default(),
+            _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+            _ => return,
+        }
+    }
 }
 
 /// Once for each place that uses it.

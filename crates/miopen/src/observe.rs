@@ -1,6 +1,6 @@
 //! What no getter tells about a descriptor, noted when its setter is called.
 //!
-//! Programs rarely say any of it. While nothing is noted in the whole process, asking is one relaxed load.
+//! Programs rarely say any of it. While nothing is noted of any tensor, or convolution, in the whole process, asking is one relaxed load.
 
 use crate::lock::ForkLock;
 use hipplan_miopen_abi::types::{ConvolutionDescriptor, Enum, TensorDescriptor};
@@ -49,8 +49,9 @@ pub(crate) struct Notes {
 }
 
 static NOTES: ForkLock<Notes> = ForkLock::new(Notes { tensors: BTreeMap::new(), convs: BTreeMap::new() });
-/// How many notes there are, changed under the lock.
-static NOTED: AtomicUsize = AtomicUsize::new(0);
+/// How many notes there are, changed under the lock. Apart, so that notes of the one kind cost nothing where the other is asked for.
+static TENSORS: AtomicUsize = AtomicUsize::new(0);
+static CONVS: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) fn notes() -> &'static ForkLock<Notes> {
     &NOTES
@@ -58,7 +59,7 @@ pub(crate) fn notes() -> &'static ForkLock<Notes> {
 
 /// What was noted of the descriptor.
 pub fn tensor(descriptor: TensorDescriptor) -> Option<TensorNote> {
-    if NOTED.load(Relaxed) == 0 {
+    if TENSORS.load(Relaxed) == 0 {
         return None;
     }
     NOTES.lock().tensors.get(&descriptor.addr()).copied()
@@ -66,7 +67,7 @@ pub fn tensor(descriptor: TensorDescriptor) -> Option<TensorNote> {
 
 /// What was noted of the descriptor.
 pub fn conv(descriptor: ConvolutionDescriptor) -> Option<ConvNote> {
-    if NOTED.load(Relaxed) == 0 {
+    if CONVS.load(Relaxed) == 0 {
         return None;
     }
     NOTES.lock().convs.get(&descriptor.addr()).copied()
@@ -75,7 +76,8 @@ pub fn conv(descriptor: ConvolutionDescriptor) -> Option<ConvNote> {
 fn change(change: impl FnOnce(&mut Notes)) {
     let mut notes = NOTES.lock();
     change(&mut notes);
-    NOTED.store(notes.tensors.len() + notes.convs.len(), Relaxed);
+    TENSORS.store(notes.tensors.len(), Relaxed);
+    CONVS.store(notes.convs.len(), Relaxed);
 }
 
 /// The descriptor was set anew: `note` is all that is known of it. An empty note is none.
@@ -88,14 +90,23 @@ pub fn set_tensor(descriptor: TensorDescriptor, note: TensorNote) {
     });
 }
 
-/// `miopenSetTensorCastType`, which changes nothing else.
-pub fn set_cast_type(descriptor: TensorDescriptor, cast_type: Enum) {
-    change(|notes| notes.tensors.entry(descriptor.addr()).or_default().cast_type = Some(cast_type));
+/// `miopenSetTensorCastType`, which changes nothing else. None: a cast to the tensor's own type, which is none.
+pub fn set_cast_type(descriptor: TensorDescriptor, cast_type: Option<Enum>) {
+    if cast_type.is_none() && TENSORS.load(Relaxed) == 0 {
+        return;
+    }
+    change(|notes| {
+        let note = notes.tensors.entry(descriptor.addr()).or_default();
+        note.cast_type = cast_type;
+        if *note == TensorNote::default() {
+            notes.tensors.remove(&descriptor.addr());
+        }
+    });
 }
 
 /// The descriptor is set anew or about to be destroyed.
 pub fn forget_tensor(descriptor: TensorDescriptor) {
-    if NOTED.load(Relaxed) != 0 {
+    if TENSORS.load(Relaxed) != 0 {
         change(|notes| {
             notes.tensors.remove(&descriptor.addr());
         });
@@ -118,7 +129,7 @@ pub fn set_output_padding(descriptor: ConvolutionDescriptor, padding: &[i32]) {
 
 /// The descriptor is set anew or about to be destroyed.
 pub fn forget_conv(descriptor: ConvolutionDescriptor) {
-    if NOTED.load(Relaxed) != 0 {
+    if CONVS.load(Relaxed) != 0 {
         change(|notes| {
             notes.convs.remove(&descriptor.addr());
         });

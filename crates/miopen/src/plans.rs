@@ -6,13 +6,12 @@
 
 use crate::counters::Decline;
 use crate::hipplan::Plan;
-use crate::lock::ForkLock;
+use crate::lock::{ForkLock, ProcessLock};
 use crate::problem::ProblemKey;
 use hipplan_miopen_abi::status::Status;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// A bound plan of `libhipplan.so.0`.
 #[derive(Debug, Clone, Copy)]
@@ -79,8 +78,8 @@ pub struct Entry {
     /// The problem.
     pub key: ProblemKey,
     side: OnceLock<Side>,
-    /// The process that builds; 0 for none.
-    builder: AtomicI32,
+    /// One thread builds.
+    building: ProcessLock,
     /// Milliseconds of the last find, as bits; all ones for none.
     measured: AtomicU32,
     /// Variants that the recorder has written, a bit each.
@@ -95,7 +94,7 @@ impl Entry {
             hash,
             key,
             side: OnceLock::new(),
-            builder: AtomicI32::new(0),
+            building: ProcessLock::new(),
             measured: AtomicU32::new(UNMEASURED),
             recorded: AtomicU64::new(0),
         }
@@ -112,29 +111,10 @@ impl Entry {
     /// # Errors
     /// Those of `build`.
     pub fn decide<E>(&self, build: impl FnOnce() -> Result<Side, E>) -> Result<&Side, E> {
-        struct Building<'a>(&'a AtomicI32);
-        impl Drop for Building<'_> {
-            fn drop(&mut self) {
-                self.0.store(0, Ordering::Release);
-            }
-        }
-        // SAFETY: always safe.
-        let this = unsafe { libc::getpid() };
-        loop {
-            if let Some(side) = self.side.get() {
-                return Ok(side);
-            }
-            let holder = self.builder.load(Ordering::Acquire);
-            // A builder of another process is what a fork has left behind: its thread is not in this one.
-            if holder != this && self.builder.compare_exchange(holder, this, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                break;
-            }
-            std::thread::sleep(Duration::from_micros(50));
-        }
-        let _building = Building(&self.builder);
-        if let Some(side) = self.side.get() {
-            return Ok(side);
-        }
+        let _building = match self.building.lock_unless(|| self.side.get()) {
+            Ok(guard) => guard,
+            Err(side) => return Ok(side),
+        };
         let side = build()?;
         Ok(self.side.get_or_init(|| side))
     }
@@ -311,7 +291,7 @@ mod tests {
                 scope.spawn(|| {
                     let side = entry.decide(|| {
                         built.fetch_add(1, Ordering::Relaxed);
-                        std::thread::sleep(Duration::from_millis(5));
+                        std::thread::sleep(std::time::Duration::from_millis(5));
                         Ok::<_, ()>(Side::Private(Decline::NoPlan))
                     });
                     assert!(matches!(side, Ok(Side::Private(Decline::NoPlan))));
@@ -328,8 +308,7 @@ mod tests {
 
     #[test]
     fn a_builder_that_a_fork_left_behind_is_replaced() {
-        let entry = Table::new().find_or_insert(&key(3));
-        entry.builder.store(1, Ordering::Relaxed);
+        let entry = Entry { building: ProcessLock::left_by(1), ..Entry::new(3, key(3)) };
         assert!(entry.decide(|| Ok::<_, ()>(Side::Private(Decline::NoPlan))).is_ok());
     }
 

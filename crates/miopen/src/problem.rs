@@ -421,6 +421,11 @@ fn apply(note: &observe::TensorNote, dtype: Enum, rank: usize, layout: &mut Layo
     if wide.rank != rank {
         return Err(NoKey::Declined(Decline::Rank));
     }
+    // What the getter answers is cut from what was noted, or the descriptor was set since in a way that nobody watched.
+    let is_cut = |found: &[i64; MAX_RANK], noted: &[u64]| found.iter().zip(noted).take(rank).all(|(&f, &n)| f == i64::from(n as i32));
+    if !is_cut(&layout.dims, &wide.dims) || !is_cut(&layout.strides, &wide.strides) {
+        return Ok(());
+    }
     for (places, numbers) in [(&mut layout.dims, wide.dims), (&mut layout.strides, wide.strides)] {
         for (place, number) in places.iter_mut().zip(numbers).take(rank) {
             *place = i64::try_from(number).map_err(|_| NoKey::Declined(Decline::Layout))?;
@@ -441,9 +446,14 @@ unsafe fn asks_for_fp16_alternative(conv: ConvolutionDescriptor) -> bool {
         return false;
     }
     let mut value = 0;
-    if native!(miopenGetConvolutionAttribute(conv, convolution_attribute::FP16_ALT_IMPL, &raw mut value)) != status::SUCCESS {
-        UNKNOWN.store(true, Ordering::Relaxed);
-        return false;
+    match native!(miopenGetConvolutionAttribute(conv, convolution_attribute::FP16_ALT_IMPL, &raw mut value)) {
+        status::SUCCESS => value == 1,
+        found => {
+            // Any other failure is this descriptor's own.
+            if found == status::BAD_PARM {
+                UNKNOWN.store(true, Ordering::Relaxed);
+            }
+            false
+        }
     }
-    value == 1
 }

@@ -6,9 +6,9 @@
 use crate::{config, log};
 use hipplan_serialize::{GraphBuf, GraphKey};
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Write};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
 
 /// Whether problems are recorded.
 #[inline]
@@ -31,13 +31,27 @@ fn write(folder: &Path, graph: &GraphBuf, key: &GraphKey) -> io::Result<()> {
         return Ok(());
     }
     fs::create_dir_all(folder)?;
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let temporary = folder.join(format!(".{key}.{}.{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-    let result = File::create(&temporary)
-        .and_then(|mut file| file.write_all(&graph.view().to_artifact()))
-        .and_then(|()| fs::rename(&temporary, path));
+    let (temporary, mut file) = temporary(folder, key)?;
+    // On the disk before it has its name: after a crash of the machine, a name without content would never be written again.
+    let result = file.write_all(&graph.view().to_artifact()).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temporary, path));
     if result.is_err() {
         _ = fs::remove_file(&temporary);
     }
     result
+}
+
+/// A new file that nobody else writes to. Process ids do not tell the writers of a folder apart: containers have the same ones.
+fn temporary(folder: &Path, key: &GraphKey) -> io::Result<(PathBuf, File)> {
+    const ATTEMPTS: usize = 16;
+    for _ in 0..ATTEMPTS {
+        // The standard library's hashers begin with random numbers of the system's.
+        let random = RandomState::new().build_hasher().finish();
+        let path = folder.join(format!(".{key}.{random:016x}"));
+        match File::create_new(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a temporary file"))
 }

@@ -189,6 +189,15 @@ impl EntryPoint {
     }
 }
 
+impl Entry {
+    /// If callers bring back the id of a solution. Programs keep ids, and MIOpen crashes on some that are not its own: even where nothing is
+    /// forwarded, these functions refuse ours.
+    pub fn takes_solution_id(&self) -> bool {
+        self.family.is_forwarded()
+            && ["GetSolutionWorkspaceSize", "CompileSolution", "Immediate"].iter().any(|end| self.name.ends_with(end))
+    }
+}
+
 /// Position of a public name in [`ENTRIES`].
 pub fn find(name: &[u8]) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name.as_bytes() == name)
@@ -250,13 +259,22 @@ pub fn decide(name: &[u8], config: &Config) -> (Route, Reason) {
     match find(name) {
         None => (Route::Private, Reason::NotInForwardingSet),
         Some(entry) if !entry.family.is_forwarded() => (Route::Private, Reason::Observed),
-        Some(entry) if config.denials.family(entry.family) => (Route::Private, Reason::DisabledByEnv),
-        Some(entry) if config.steered_by.is_some() && entry.family != Family::Bias => (Route::Private, Reason::SteeredByEnv),
-        Some(_) => (Route::Forwarded, Reason::InForwardingSet),
+        Some(entry) => match excluded(entry.family, config) {
+            Some(reason) => (Route::Private, reason),
+            None => (Route::Forwarded, Reason::InForwardingSet),
+        },
     }
 }
 
-/// If anything at all is forwarded; if not, nothing need be watched.
+/// Why nothing of the family is forwarded, if so.
+pub fn excluded(family: Family, config: &Config) -> Option<Reason> {
+    if config.denials.family(family) {
+        return Some(Reason::DisabledByEnv);
+    }
+    (config.steered_by.is_some() && family != Family::Bias).then_some(Reason::SteeredByEnv)
+}
+
+/// If anything at all is forwarded; if not, nothing need be watched, and only ids of ours are refused.
 pub fn forwards_anything(config: &Config) -> bool {
     ENTRIES.iter().any(|entry| decide(entry.name.as_bytes(), config).0 == Route::Forwarded)
 }
@@ -269,6 +287,7 @@ pub fn forwards_anything(config: &Config) -> bool {
 /// | an entry point's exact name | the whole family of it: what one call finds, another one runs |
 /// | `convolution`, `convolution-forward`, `bias`, ... ([`Family::word`]) | that family; `convolution` is all but `bias` |
 /// | `fwd`, `bwd`, `wrw` | entry points of that direction |
+/// | `fused` | `convolution-bias-activation` |
 /// | `f32`, `f16`, `bf16`, `f64`, `i8`, `i32` | problems whose input is of that type |
 /// | `key:` and hexadecimal digits | problems whose graph key begins so |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -291,6 +310,7 @@ const FAMILY_WORDS: &[(&str, u32)] = &[
     ("backward-data", Family::ConvBackwardData.bit()),
     ("wrw", Family::ConvBackwardWeights.bit()),
     ("backward-weights", Family::ConvBackwardWeights.bit()),
+    ("fused", Family::FusedConv.bit()),
 ];
 
 /// Words for data types, in lower case.
@@ -380,6 +400,7 @@ mod tests {
             assert_eq!(ENTRIES.iter().position(|other| other.name == entry.name), Some(at));
             assert_eq!(entry.role == Role::Observe, !entry.family.is_forwarded(), "{}", entry.name);
         }
+        assert_eq!(ENTRIES.iter().filter(|entry| entry.takes_solution_id()).count(), 9);
         assert_eq!(EntryPoint::miopenDestroy.name(), "miopenDestroy");
         assert!(find(b"miopenCreat").is_none());
     }
@@ -392,6 +413,7 @@ mod tests {
             ("Convolution-Forward", 1),
             ("bias", 1),
             ("convolution-bias-activation", 1),
+            ("Fused", 1),
             ("fwd", 2),
             ("bwd,wrw", 2),
             ("miopenConvolutionBackwardDataGetSolution", 1),

@@ -8,6 +8,7 @@
 use crate::log;
 use crate::routing::{EntryPoint, Reason, Route};
 use std::ffi::{CStr, c_char, c_void};
+use std::fmt::Arguments;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
@@ -52,12 +53,24 @@ pub fn decision(entry: EntryPoint, route: Route, reason: &str) {
     }
 }
 
+/// Tells something about a call, beside its own line.
+#[inline]
+pub fn note(text: Arguments<'_>) {
+    if is_on() {
+        tell(format_args!("[hipplan] {text}"));
+    }
+}
+
 #[cold]
 fn line(name: &str, route: Route, reason: &str) {
+    tell(format_args!("[hipplan] call {name} mode=enabled route={} reason={reason}", route.text()));
+}
+
+fn tell(text: Arguments<'_>) {
     // The caller may look at errno after a call that does not set it.
     // SAFETY: errno of this thread.
     let errno = unsafe { *libc::__errno_location() };
-    log::raw(format_args!("[hipplan] call {name} mode=enabled route={} reason={reason}", route.text()));
+    log::raw(text);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }

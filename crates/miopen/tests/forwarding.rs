@@ -400,6 +400,21 @@ fn foreign_solutions_pass_through_and_strays_of_ours_are_errors() {
     assert_eq!(ours.immediate(BackwardData, (0, 0), id), 0);
 }
 
+/// Programs keep ids from one run to the next.
+#[test]
+fn an_immediate_run_may_be_a_problems_first_call() {
+    let case = Case::new(182);
+    case.store(BackwardData, &[64]);
+    let stale = hipplan_miopen::solution_id::OURS | 7;
+    for _ in 0..2 {
+        assert_eq!(case.immediate(BackwardData, (0x9000, 64), stale), 0, "any id of ours will do");
+        assert_eq!(executed().map(|run| run.graph()), Some(case.graph(BackwardData)));
+    }
+    let graph = case.graph(BackwardData);
+    assert_eq!(store().bound.iter().filter(|(key, most)| *key == graph && *most == u64::MAX).count(), 1, "loaded once");
+    assert!(native_calls().is_empty());
+}
+
 #[test]
 fn an_engines_failure_is_the_calls() {
     let case = Case::new(190);
@@ -439,7 +454,7 @@ fn what_no_graph_says_is_miopens() {
     half.conv.fp16_alternative = Some(0);
     half.read(Forward).expect("0 means nothing");
 
-    let case = Case::new(201);
+    let mut case = Case::new(201);
     set_note(&case, observe::TensorNote { layout: Some(tensor_layout::NCHWC4), ..note() });
     assert_eq!(case.read(Forward).err(), Some(NoKey::Declined(Decline::Layout)));
     set_note(&case, observe::TensorNote { cast_type: Some(data_type::FLOAT8_FNUZ), ..note() });
@@ -451,6 +466,8 @@ fn what_no_graph_says_is_miopens() {
     wide.dims[..4].copy_from_slice(&[201, 4, 5, 6]);
     wide.strides[..4].copy_from_slice(&[1 << 33, 30, 6, 1]);
     set_note(&case, observe::TensorNote { wide: Some(wide), ..note() });
+    assert_eq!(case.read(Forward).expect("a key").tensors[0].strides[0], 120, "set since, and nobody watched");
+    case.x.strides[0] = 0;
     assert_eq!(case.read(Forward).expect("a key").tensors[0].strides[..4], [1 << 33, 30, 6, 1]);
     observe::forget_tensor(case.x.descriptor());
 

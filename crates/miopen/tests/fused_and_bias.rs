@@ -188,6 +188,19 @@ fn nothing_is_decided_while_a_stream_is_captured() {
     assert_eq!(fused.call(None, None), 0, "what is loaded may be captured");
 }
 
+#[test]
+fn an_immediate_run_decides_nothing_while_a_stream_is_captured() {
+    let mut case = Case::new(31);
+    case.store(Forward, &[0]);
+    let (free, id) = (case.stream, hipplan_miopen::solution_id::OURS | 1);
+    case.stream = Box::leak(Box::new(Stream(at(CAPTURED))));
+    assert_eq!(case.immediate(Forward, (0, 0), id), status::BAD_PARM);
+    assert_eq!(executed(), None);
+    case.stream = free;
+    assert_eq!(case.immediate(Forward, (0, 0), id), 0);
+    assert!(native_calls().is_empty());
+}
+
 /// A bias with its tensor.
 struct Bias {
     case: Case,

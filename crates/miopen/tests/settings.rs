@@ -5,7 +5,7 @@ mod common;
 
 use common::case::{Case, W, X, Y, float};
 use common::*;
-use hipplan_miopen::{config, hipplan, last_error};
+use hipplan_miopen::{config, hipplan, last_error, solution_id};
 use hipplan_miopen_abi::status;
 use hipplan_miopen_abi::types::{convolution_mode, data_type};
 use hipplan_serialize::ConvDirection::{BackwardData, BackwardWeights, Forward};
@@ -63,6 +63,13 @@ fn a_miss_is_compiled_if_the_policy_says_so() {
         assert_eq!(store().compiled, [case.graph(BackwardData)], "and nothing for other scalars");
         // Neither a run nor anything else compiles.
         assert_eq!(Case::new(2).run(BackwardData, (0, 0)), NATIVE);
+        let id = solution_id::OURS | 1;
+        assert_eq!(Case::new(5).immediate(BackwardData, (0x9000, 8), id), status::BAD_PARM);
+        assert_eq!(store().compiled.len(), 1);
+        // Volumes are compiled for other scalars, too.
+        let volume = volume(6);
+        assert_eq!(volume.workspace_size(Forward), (0, 8));
+        assert_eq!(store().compiled.split_off(1).len(), 3);
         // One that cannot be compiled is MIOpen's.
         store().compiler = None;
         let case = Case::new(3);
@@ -179,13 +186,7 @@ fn loggable() -> Vec<Case> {
     grouped.conv.groups = 2;
     grouped.w = Tensor::new(data_type::FLOAT, &[8, 2, 3, 3]);
     cases.push(grouped);
-    let mut volume = Case::new(6);
-    volume.x = Tensor::new(data_type::FLOAT, &[6, 4, 3, 5, 7]);
-    volume.w = Tensor::new(data_type::FLOAT, &[8, 4, 1, 3, 2]);
-    volume.y = Tensor::new(data_type::FLOAT, &[6, 8, 5, 3, 3]);
-    volume.conv = Conv::new(3);
-    (volume.conv.pads, volume.conv.strides, volume.conv.dilations) = (vec![1, 0, 1], vec![1, 1, 2], vec![1, 1, 3]);
-    cases.push(volume);
+    cases.push(volume(6));
     let mut transposed = Case::new(7);
     transposed.conv.mode = convolution_mode::TRANSPOSE;
     transposed.conv.strides = vec![2, 2];
@@ -193,6 +194,17 @@ fn loggable() -> Vec<Case> {
     transposed.y = Tensor::new(data_type::FLOAT, &[7, 8, 9, 11]);
     cases.push(transposed);
     cases
+}
+
+/// Three spatial dimensions.
+fn volume(batch: i32) -> Case {
+    let mut volume = Case::new(batch);
+    volume.x = Tensor::new(data_type::FLOAT, &[batch, 4, 3, 5, 7]);
+    volume.w = Tensor::new(data_type::FLOAT, &[8, 4, 1, 3, 2]);
+    volume.y = Tensor::new(data_type::FLOAT, &[batch, 8, 5, 3, 3]);
+    volume.conv = Conv::new(3);
+    (volume.conv.pads, volume.conv.strides, volume.conv.dilations) = (vec![1, 0, 1], vec![1, 1, 2], vec![1, 1, 3]);
+    volume
 }
 
 #[test]

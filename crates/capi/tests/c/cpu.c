@@ -55,6 +55,9 @@ static void opening(const char* store, const char* file) {
     options.known.struct_size = (size_t)-1;
     FAILS(hipplan_open(&options.known, &library), HIPPLAN_INVALID_ARGUMENT, "struct_size");
     options.known.struct_size = sizeof options;
+    options.known.reserved = 1;
+    FAILS(hipplan_open(&options.known, &library), HIPPLAN_INVALID_ARGUMENT, "reserved is 0x1");
+    options.known.reserved = 0;
     GOOD(hipplan_open(&options.known, &library));
     hipplan_close(library);
     options.later[3] = 1;

@@ -17,6 +17,7 @@ int main(void) {
     FIELD(hipplan_open_options_t, store_count);
     FIELD(hipplan_open_options_t, device);
     FIELD(hipplan_open_options_t, flags);
+    FIELD(hipplan_open_options_t, reserved);
     SIZE(hipplan_bind_options_t);
     FIELD(hipplan_bind_options_t, struct_size);
     FIELD(hipplan_bind_options_t, max_workspace);

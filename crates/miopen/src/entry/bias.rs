@@ -35,7 +35,7 @@ pub unsafe extern "C" fn miopenConvolutionForwardBias(
         // SAFETY: the caller's objects and scalars.
         let answer = match unsafe { key(Kind::ForwardBias, handle, [alpha, beta], b, y) } {
             // SAFETY: the caller's handle, which is not null.
-            Ok(key) => unsafe { decide::first_call(POINT, handle, &key) },
+            Ok(key) => unsafe { decide::first_call(POINT, handle, &key, 0) },
             Err(no_key) => decide::without_key(POINT, no_key),
         };
         answered(
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn miopenConvolutionBackwardBias(
         // SAFETY: the caller's objects and scalars.
         let answer = match unsafe { key(Kind::BackwardBias, handle, [alpha, beta], db, dy) } {
             // SAFETY: the caller's handle, which is not null.
-            Ok(key) => unsafe { decide::first_call(POINT, handle, &key) },
+            Ok(key) => unsafe { decide::first_call(POINT, handle, &key, 0) },
             Err(no_key) => decide::without_key(POINT, no_key),
         };
         answered(

@@ -4,30 +4,46 @@
 
 use super::guard;
 use crate::answer::{Memory, Ours, Workspace, answered, recorded_run};
-use crate::counters::Decline;
+use crate::counters::{self, Decline};
 use crate::decide;
 use crate::problem::Descriptors;
-use crate::routing::EntryPoint;
-use crate::{handles, hipplan, recorder, solution_id};
+use crate::routing::{self, EntryPoint};
+use crate::{config, handles, hipplan, last_error, recorder, solution_id};
 use hipplan_miopen_abi::status::{self, Status};
 use hipplan_miopen_abi::types::{ConvAlgoPerf, ConvSolution, ConvolutionDescriptor, Enum, Handle, TensorDescriptor};
 use hipplan_serialize::ConvDirection;
 use std::ffi::{c_int, c_void};
 
 /// Whether immediate mode's id is one of MIOpen's.
+#[inline]
 fn is_foreign(point: EntryPoint, id: u64) -> bool {
     let is_foreign = !solution_id::is_ours(id);
-    if is_foreign {
+    if is_foreign && !is_excluded(point) {
         decide::declined(point, Decline::ForeignSolution);
     }
     is_foreign
 }
 
+/// Whether the environment leaves the family to MIOpen, so that only ids are looked at: of ours, none can be run.
+#[inline]
+fn is_excluded(point: EntryPoint) -> bool {
+    routing::excluded(point.family(), config::get()).is_some()
+}
+
 /// An id of ours for a problem that is none of ours.
 #[cold]
 fn stray(point: EntryPoint, id: u64) -> Status {
-    let text = format_args!("{}: solution {id:#x} is a stored plan's, and the problem has none in this process", point.name());
+    let text = format_args!("{}: solution {id:#x} is a stored plan's, and none of the problem's can be run in this process", point.name());
     decide::failed(point, status::BAD_PARM, hipplan::status::INVALID_ARGUMENT, text)
+}
+
+/// An id of ours where the environment leaves the family to MIOpen, which the trace has told already.
+#[cold]
+fn refused(point: EntryPoint, id: u64) -> Status {
+    counters::failure(point.family());
+    let text =
+        format_args!("{}: solution {id:#x} is a stored plan's, and the environment leaves all of these calls to MIOpen", point.name());
+    last_error::fail(status::BAD_PARM, hipplan::status::INVALID_ARGUMENT, text)
 }
 
 /// Memory by role; what is read is not written to by a plan.
@@ -220,6 +236,9 @@ macro_rules! direction {
                 if is_foreign(POINT, id) {
                     return native!($solution_workspace(handle, $i1, $i2, conv, $out, id, size));
                 }
+                if is_excluded(POINT) {
+                    return refused(POINT, id);
+                }
                 let objects = Descriptors { handle, conv, $i1, $i2, $out };
                 // SAFETY: the caller's objects.
                 let answer = unsafe { decide::query(POINT, ConvDirection::$direction, &objects) };
@@ -244,6 +263,9 @@ macro_rules! direction {
             guard(POINT, || {
                 if is_foreign(POINT, id) {
                     return native!($compile(handle, $i1, $i2, conv, $out, id));
+                }
+                if is_excluded(POINT) {
+                    return refused(POINT, id);
                 }
                 let objects = Descriptors { handle, conv, $i1, $i2, $out };
                 // SAFETY: the caller's objects.
@@ -277,13 +299,16 @@ macro_rules! direction {
                         handle, $i1, $i1_memory, $i2, $i2_memory, conv, $out, $out_memory, workspace, workspace_size, id,
                     ));
                 }
+                if is_excluded(POINT) {
+                    return refused(POINT, id);
+                }
                 let objects = Descriptors { handle, conv, $i1, $i2, $out };
                 // SAFETY: the caller's objects.
-                let answer = unsafe { decide::look_up(POINT, ConvDirection::$direction, &objects) };
+                let answer = unsafe { decide::first_run(POINT, ConvDirection::$direction, &objects) };
                 let memory = memory!($i1 $i1_memory, $i2 $i2_memory => $out $out_memory);
                 let given = Workspace { address: workspace, size: workspace_size };
                 // SAFETY: the caller's memory.
-                answered(POINT, answer, |ours| unsafe { ours.immediate(handle, memory, given) }, || stray(POINT, id))
+                answered(POINT, answer, |ours| unsafe { ours.immediate(handle, memory, given, id) }, || stray(POINT, id))
             })
         }
     };

@@ -1,7 +1,7 @@
 //! Setters and destroyers of descriptors: MIOpen does the work, and what no getter tells is noted in [`observe`].
 #![expect(non_snake_case, reason = "the names are MIOpen's")]
 
-use super::guard;
+use super::{guard, watch};
 use crate::observe::{self, MAX_RANK, TensorNote, Wide};
 use crate::routing::EntryPoint;
 use hipplan_miopen_abi::status::{SUCCESS, Status};
@@ -53,6 +53,19 @@ fn noted(status: Status, descriptor: TensorDescriptor, note: impl FnOnce() -> Te
     status
 }
 
+/// The tensor's type, where the getters tell it.
+fn data_type(descriptor: TensorDescriptor) -> Option<Enum> {
+    let mut rank = 0;
+    let status = native!(miopenGetTensorDescriptorSize(descriptor, &raw mut rank));
+    // The getter writes as many numbers as the tensor has dimensions.
+    if status != SUCCESS || usize::try_from(rank).map_or(true, |rank| rank > MAX_RANK) {
+        return None;
+    }
+    let (mut dtype, mut dims, mut strides) = (0, [0_i32; MAX_RANK], [0_i32; MAX_RANK]);
+    let status = native!(miopenGetTensorDescriptor(descriptor, &raw mut dtype, dims.as_mut_ptr(), strides.as_mut_ptr()));
+    (status == SUCCESS).then_some(dtype)
+}
+
 /// The getters tell all of it.
 fn plain(status: Status, descriptor: TensorDescriptor) -> Status {
     if status == SUCCESS {
@@ -78,7 +91,7 @@ pub unsafe extern "C" fn miopenSet4dTensorDescriptor(
     h: c_int,
     w: c_int,
 ) -> Status {
-    guard(EntryPoint::miopenSet4dTensorDescriptor, || {
+    watch(EntryPoint::miopenSet4dTensorDescriptor, || {
         let status = native!(miopenSet4dTensorDescriptor(descriptor, data_type, n, c, h, w));
         noted(status, descriptor, || TensorNote {
             wide: wide(&mut [n, c, h, w].into_iter().map(extent), None, false),
@@ -103,7 +116,7 @@ pub unsafe extern "C" fn miopenSet4dTensorDescriptorEx(
     h_stride: c_int,
     w_stride: c_int,
 ) -> Status {
-    guard(EntryPoint::miopenSet4dTensorDescriptorEx, || {
+    watch(EntryPoint::miopenSet4dTensorDescriptorEx, || {
         let status = native!(miopenSet4dTensorDescriptorEx(descriptor, data_type, n, c, h, w, n_stride, c_stride, h_stride, w_stride));
         plain(status, descriptor)
     })
@@ -120,7 +133,7 @@ pub unsafe extern "C" fn miopenSetNdTensorDescriptorWithLayout(
     dims: *const c_int,
     count: c_int,
 ) -> Status {
-    guard(EntryPoint::miopenSetNdTensorDescriptorWithLayout, || {
+    watch(EntryPoint::miopenSetNdTensorDescriptorWithLayout, || {
         let status = native!(miopenSetNdTensorDescriptorWithLayout(descriptor, data_type, layout, dims, count));
         noted(status, descriptor, || {
             let plain = matches!(layout, layouts::NCHW | layouts::NHWC | layouts::NCDHW | layouts::NDHWC);
@@ -147,7 +160,7 @@ pub unsafe extern "C" fn miopenSetTensorDescriptor(
     dims: *const c_int,
     strides: *const c_int,
 ) -> Status {
-    guard(EntryPoint::miopenSetTensorDescriptor, || {
+    watch(EntryPoint::miopenSetTensorDescriptor, || {
         let status = native!(miopenSetTensorDescriptor(descriptor, data_type, count, dims, strides));
         if !strides.is_null() {
             return plain(status, descriptor);
@@ -172,7 +185,7 @@ pub unsafe extern "C" fn miopenSetTensorDescriptorV2(
     dims: *const usize,
     strides: *const usize,
 ) -> Status {
-    guard(EntryPoint::miopenSetTensorDescriptorV2, || {
+    watch(EntryPoint::miopenSetTensorDescriptorV2, || {
         let status = native!(miopenSetTensorDescriptorV2(descriptor, data_type, count, dims, strides));
         noted(status, descriptor, || {
             // SAFETY: MIOpen has read the arrays.
@@ -191,10 +204,10 @@ pub unsafe extern "C" fn miopenSetTensorDescriptorV2(
 /// # Safety
 /// As MIOpen's.
 pub unsafe extern "C" fn miopenSetTensorCastType(descriptor: TensorDescriptor, cast_type: Enum) -> Status {
-    guard(EntryPoint::miopenSetTensorCastType, || {
+    watch(EntryPoint::miopenSetTensorCastType, || {
         let status = native!(miopenSetTensorCastType(descriptor, cast_type));
         if status == SUCCESS {
-            observe::set_cast_type(descriptor, cast_type);
+            observe::set_cast_type(descriptor, Some(cast_type).filter(|&cast| data_type(descriptor) != Some(cast)));
         }
         status
     })
@@ -225,7 +238,7 @@ pub unsafe extern "C" fn miopenInitConvolutionDescriptor(
     dilation_h: c_int,
     dilation_w: c_int,
 ) -> Status {
-    guard(EntryPoint::miopenInitConvolutionDescriptor, || {
+    watch(EntryPoint::miopenInitConvolutionDescriptor, || {
         let status = native!(miopenInitConvolutionDescriptor(descriptor, mode, pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w));
         if status == SUCCESS {
             observe::forget_conv(descriptor);
@@ -246,7 +259,7 @@ pub unsafe extern "C" fn miopenInitConvolutionNdDescriptor(
     dilations: *const c_int,
     mode: Enum,
 ) -> Status {
-    guard(EntryPoint::miopenInitConvolutionNdDescriptor, || {
+    watch(EntryPoint::miopenInitConvolutionNdDescriptor, || {
         let status = native!(miopenInitConvolutionNdDescriptor(descriptor, spatial, pads, strides, dilations, mode));
         if status == SUCCESS {
             observe::forget_conv(descriptor);
@@ -260,7 +273,7 @@ pub unsafe extern "C" fn miopenInitConvolutionNdDescriptor(
 /// # Safety
 /// As MIOpen's.
 pub unsafe extern "C" fn miopenSetTransposeConvOutputPadding(descriptor: ConvolutionDescriptor, h: c_int, w: c_int) -> Status {
-    guard(EntryPoint::miopenSetTransposeConvOutputPadding, || {
+    watch(EntryPoint::miopenSetTransposeConvOutputPadding, || {
         let status = native!(miopenSetTransposeConvOutputPadding(descriptor, h, w));
         if status == SUCCESS {
             observe::set_output_padding(descriptor, &[h, w]);
@@ -278,7 +291,7 @@ pub unsafe extern "C" fn miopenSetTransposeConvNdOutputPadding(
     spatial: c_int,
     paddings: *const c_int,
 ) -> Status {
-    guard(EntryPoint::miopenSetTransposeConvNdOutputPadding, || {
+    watch(EntryPoint::miopenSetTransposeConvNdOutputPadding, || {
         let status = native!(miopenSetTransposeConvNdOutputPadding(descriptor, spatial, paddings));
         if status == SUCCESS
             // SAFETY: MIOpen has read the array.

@@ -1,7 +1,9 @@
 //! `miopenConvolutionBiasActivationForward`: `relu(alpha1 * conv(x, w) + alpha2 * z + bias)`.
 //!
 //! No query goes before it, so the first call of a problem decides and loads, unless its stream is being captured: then MIOpen answers, and
-//! nothing is pinned. As nobody asks how much workspace it needs, only plans that need none are taken. Null scalars mean 1, as MIOpen has it.
+//! nothing is pinned. Loading takes as long as a query's would, once, within an execute call; nothing is ever compiled there, whatever the miss
+//! policy. As nobody asks how much workspace it needs, only plans that need none are taken: with others, the problem is MIOpen's. Null scalars
+//! mean 1, as MIOpen has it.
 //!
 //! MIOpen's own line of the command log is not printed: it has none for this call.
 #![expect(non_snake_case, reason = "the name is MIOpen's")]
@@ -53,7 +55,7 @@ pub unsafe extern "C" fn miopenConvolutionBiasActivationForward(
         // SAFETY: the caller's objects.
         let answer = match unsafe { key(&objects, scalars, z, bias, activation) } {
             // SAFETY: the handle was read.
-            Ok(key) => unsafe { decide::first_call(POINT, handle, &key) },
+            Ok(key) => unsafe { decide::first_call(POINT, handle, &key, 0) },
             Err(no_key) => decide::without_key(POINT, no_key),
         };
         let memory = Memory { x: x_memory.cast_mut(), w: w_memory.cast_mut(), y: y_memory };

@@ -1,7 +1,7 @@
 //! Handles, error text, profiling, solver ids.
 #![expect(non_snake_case, reason = "the names are MIOpen's")]
 
-use super::guard;
+use super::{guard, watch};
 use crate::routing::EntryPoint;
 use crate::{handles, last_error, private, solution_id};
 use hipplan_miopen_abi::status::{self, Status};
@@ -14,7 +14,7 @@ use std::panic::catch_unwind;
 /// # Safety
 /// As MIOpen's.
 pub unsafe extern "C" fn miopenCreate(handle: *mut Handle) -> Status {
-    guard(EntryPoint::miopenCreate, || {
+    watch(EntryPoint::miopenCreate, || {
         let status = native!(miopenCreate(handle));
         // SAFETY: MIOpen has written the handle.
         created(status, || unsafe { *handle })
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn miopenCreate(handle: *mut Handle) -> Status {
 /// # Safety
 /// As MIOpen's.
 pub unsafe extern "C" fn miopenCreateWithStream(handle: *mut Handle, stream: AcceleratorQueue) -> Status {
-    guard(EntryPoint::miopenCreateWithStream, || {
+    watch(EntryPoint::miopenCreateWithStream, || {
         let status = native!(miopenCreateWithStream(handle, stream));
         // SAFETY: MIOpen has written the handle.
         created(status, || unsafe { *handle })
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn miopenDestroy(handle: Handle) -> Status {
 /// # Safety
 /// As MIOpen's.
 pub unsafe extern "C" fn miopenEnableProfiling(handle: Handle, enable: u8) -> Status {
-    guard(EntryPoint::miopenEnableProfiling, || {
+    watch(EntryPoint::miopenEnableProfiling, || {
         let status = native!(miopenEnableProfiling(handle, enable));
         if status == status::SUCCESS {
             handles::enable_profiling(handle, enable != 0);
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn miopenEnableProfiling(handle: Handle, enable: u8) -> St
 /// # Safety
 /// As MIOpen's.
 pub unsafe extern "C" fn miopenGetKernelTime(handle: Handle, time: *mut f32) -> Status {
-    guard(EntryPoint::miopenGetKernelTime, || match handles::kernel_time(handle) {
+    watch(EntryPoint::miopenGetKernelTime, || match handles::kernel_time(handle) {
         Some(ms) if !time.is_null() => {
             // SAFETY: the caller's place for it.
             unsafe { *time = ms };
@@ -104,7 +104,7 @@ pub extern "C" fn miopenGetLastForwardedError() -> c_int {
 /// # Safety
 /// As MIOpen's.
 pub unsafe extern "C" fn miopenGetSolverIdConvAlgorithm(solver_id: u64, result: *mut Enum) -> Status {
-    guard(EntryPoint::miopenGetSolverIdConvAlgorithm, || {
+    watch(EntryPoint::miopenGetSolverIdConvAlgorithm, || {
         if !solution_id::is_ours(solver_id) {
             return native!(miopenGetSolverIdConvAlgorithm(solver_id, result));
         }

@@ -22,10 +22,11 @@ struct options {
     size_t store_count;
     const char *device;
     uint32_t flags;
+    uint32_t reserved;
 };
 
 int32_t hipplan_open(const struct options *options, void **context) {
-    if (options->struct_size != sizeof *options || options->flags != 2) return 1;
+    if (options->struct_size != sizeof *options || options->flags != 2 || options->reserved != 0) return 1;
     if (strcmp(options->device, "hip:13") == 0) return 4;
     if (options->store_count == 2 && (strcmp(options->stores[0], "/a") || strcmp(options->stores[1], "/b"))) return 1;
     *context = &contexts[(unsigned char)options->device[4] % 64];
@@ -39,18 +40,11 @@ const char *hipplan_last_error(void) { return "fake: no"; }
 #define RESULT 10
 #endif
 #define NOTHING(name) int32_t name(void) { return RESULT; }
-NOTHING(hipplan_status_name)
-NOTHING(hipplan_close)
-NOTHING(hipplan_graph_key)
 NOTHING(hipplan_find)
 NOTHING(hipplan_bind_by_graph)
-NOTHING(hipplan_bind_by_key)
 NOTHING(hipplan_compile)
 NOTHING(hipplan_plan_workspace_size)
-NOTHING(hipplan_plan_key)
 NOTHING(hipplan_execute)
-#ifndef WITHOUT_RELEASE
-NOTHING(hipplan_release)
+#ifndef WITHOUT_PLAN_KEY
+NOTHING(hipplan_plan_key)
 #endif
-NOTHING(hipplan_counters)
-NOTHING(hipplan_set_log)

@@ -6,12 +6,13 @@ use hipplan_miopen::{handles, hipplan, last_error};
 use hipplan_miopen_abi::types::Handle;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 pub(crate) fn body(role: &str) -> bool {
     match role {
         "open" => open(),
         "devices" => devices(),
+        "hip device" => hip_device(),
         _ => return false,
     }
     true
@@ -34,6 +35,34 @@ fn open() {
         }
     }
     println!("device {}", handles::device(handle));
+}
+
+/// What HIP says is the current device; it fails while there is none.
+static DEVICE: AtomicI32 = AtomicI32::new(-1);
+
+/// The process's HIP, looked up in the program as a whole.
+#[unsafe(no_mangle)]
+extern "C" fn hipGetDevice(ordinal: *mut std::ffi::c_int) -> std::ffi::c_int {
+    let device = DEVICE.load(Relaxed);
+    // SAFETY: the caller's place for it.
+    unsafe { *ordinal = device };
+    i32::from(device < 0)
+}
+
+fn hip_device() {
+    let fake = Fake::new();
+    fake.attach();
+    DEVICE.store(2, Relaxed);
+    let mut handle = std::ptr::null_mut();
+    assert_eq!(call!(fake, miopenCreate: fn(*mut Handle) -> i32, &raw mut handle), 0);
+    DEVICE.store(3, Relaxed);
+    assert_eq!(handles::device(handle), 2);
+}
+
+#[test]
+fn making_a_handle_asks_hip_and_opens_nothing() {
+    let ran = enabled("hip device", &[("HIPPLAN_LIBRARY", "/nowhere/libhipplan.so.0")]);
+    assert_eq!(ran.err.lines().count(), 1, "only the banner: {}", ran.err);
 }
 
 fn devices() {
@@ -146,8 +175,8 @@ fn only_the_same_major_version_with_all_functions_is_taken() {
         assert_eq!(out.matches(&reason).count(), 4, "{out}");
         assert_eq!(err.matches(&reason).count(), 1, "{err}");
     }
-    let (out, _) = opened("without.so", &["VERSION=1", "WITHOUT_RELEASE"]);
-    assert!(out.contains("without.so has no hipplan_release"), "{out}");
+    let (out, _) = opened("without.so", &["VERSION=1", "WITHOUT_PLAN_KEY"]);
+    assert!(out.contains("without.so has no hipplan_plan_key"), "{out}");
     let (out, _) = opened("unversioned.so", &["VERSION=1", "WITHOUT_VERSION"]);
     assert!(out.contains("unversioned.so has no hipplan_version"), "{out}");
 }

@@ -76,6 +76,7 @@ fn body() {
         Ok("twice") => twice(),
         Ok("damaged") => damaged(),
         Ok("calls") => calls(),
+        Ok("ids") => ids(),
         Ok(role) => assert!(watching::body(role) || library::body(role), "an unknown role: {role}"),
         Err(_) => {}
     }
@@ -215,7 +216,10 @@ fn tables_of_other_versions_and_damaged_ones_are_left_alone() {
 #[test]
 fn what_is_denied_is_not_redirected() {
     let ran = enabled("attach", &[("MIOPEN_DISABLE_HIPDNN_FOR", "*")]);
-    assert!(ran.out.contains("redirected=[] writable=true"), "{}", ran.out);
+    // But for what takes ids of solutions, which may be ours, from another process.
+    let ids: Vec<_> = hipplan_miopen::routing::ENTRIES.iter().filter(|entry| entry.takes_solution_id()).map(|entry| entry.name).collect();
+    let redirected: Vec<_> = names().into_iter().filter(|name| ids.contains(name)).collect();
+    assert!(ran.out.contains(&format!("redirected={redirected:?} writable=false")), "{}", ran.out);
     assert!(ran.err.contains("everything is excluded from it: libMIOpen_private.so.1 answers all calls"), "{}", ran.err);
     // A name takes its family with it: what one call finds, another one runs.
     for word in [FORWARDED, "convolution-forward", "fwd , key:00", "FWD"] {
@@ -231,6 +235,31 @@ fn what_is_denied_is_not_redirected() {
     let ran = enabled("attach", &[("MIOPEN_DISABLE_HIPDNN_FOR", "convolutions,miopenOpTensor,f16,miopenConvolutionforward")]);
     assert!(ran.out.contains("\"miopenConvolutionForward\""), "{}", ran.out);
     assert_eq!(ran.err.matches("names nothing that is forwarded; ignored").count(), 3, "{}", ran.err);
+}
+
+/// An id of ours and one of MIOpen's, where convolutions are MIOpen's.
+fn ids() {
+    use hipplan_miopen_abi::types::{ConvolutionDescriptor, Handle, TensorDescriptor};
+    let fake = Fake::new();
+    fake.attach();
+    fake::STATUS.store(77, std::sync::atomic::Ordering::Relaxed);
+    let (none, null) = (std::ptr::null_mut, std::ptr::null_mut);
+    let compile = |id: u64| {
+        call!(
+            fake, miopenConvolutionBackwardDataCompileSolution:
+            fn(Handle, TensorDescriptor, TensorDescriptor, ConvolutionDescriptor, TensorDescriptor, u64) -> i32,
+            none(), null(), null(), std::ptr::null_mut(), null(), id
+        )
+    };
+    assert_eq!((compile(85), compile(hipplan_miopen::solution_id::OURS | 7)), (77, 3));
+}
+
+#[test]
+fn ids_of_plans_are_refused_where_convolutions_are_miopens() {
+    for variable in [("MIOPEN_DISABLE_HIPDNN_FOR", "*"), ("MIOPEN_DISABLE_HIPDNN_FOR", "bwd"), ("MIOPEN_FIND_ENFORCE", "3")] {
+        let ran = enabled("ids", &[variable]);
+        assert_eq!(ran.err.matches("the environment leaves all of these calls to MIOpen").count(), 1, "{}", ran.err);
+    }
 }
 
 #[test]

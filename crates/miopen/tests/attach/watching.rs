@@ -187,6 +187,12 @@ fn errors() {
     for (code, status) in [(1, 3), (2, 8), (3, 8), (4, 5), (5, 5), (6, 5), (7, 5), (8, 3), (9, 5), (10, 5), (99, 5), (-1, 5)] {
         assert_eq!(last_error::translate(code), status, "{code}");
     }
+    // What MIOpen answers itself has no text of an earlier failure. Destroying something keeps it.
+    assert_eq!(call!(fake, miopenDestroyTensorDescriptor: fn(TensorDescriptor) -> i32, without_provenance_mut(0x60)), 0);
+    assert_eq!(code(), last_error::UNAVAILABLE);
+    STATUS.store(5, Relaxed);
+    assert_eq!(call!(fake, miopenSetTensorCastType: fn(TensorDescriptor, Enum) -> i32, without_provenance_mut(0x60), 1), 5);
+    assert_eq!((code(), text(5).as_str()), (0, "miopenStatusInternalError"));
     // Solution ids: MIOpen's are asked of it.
     STATUS.store(6, Relaxed);
     let mut algorithm = -1;
@@ -254,7 +260,7 @@ fn fork() {
                 while !stop.load(Relaxed) {
                     for at in 0..100_usize {
                         let address = (thread << 20) + 16 * at;
-                        observe::set_cast_type(without_provenance_mut(address), 0);
+                        observe::set_cast_type(without_provenance_mut(address), Some(0));
                         handles::enable_profiling(without_provenance_mut(address), true);
                         observe::forget_tensor(without_provenance_mut(address));
                     }

@@ -5,7 +5,7 @@
 #![allow(non_snake_case, reason = "MIOpen's names")]
 #![allow(unreachable_pub, reason = "a module of test programs")]
 
-use hipplan_miopen::hipplan::{self, Api, BindOptions, Binding, Context, Counters, ExecuteOptions, Key, OpenOptions, Plan};
+use hipplan_miopen::hipplan::{self, Api, BindOptions, Binding, Context, ExecuteOptions, Key, OpenOptions, Plan};
 use hipplan_miopen::private;
 use hipplan_miopen_abi::status;
 use hipplan_miopen_abi::table::WrapperEntry;
@@ -328,9 +328,6 @@ fn fail(code: i32, text: &str) -> i32 {
 /// Milliseconds that every execution takes.
 pub const MS: f32 = 0.25;
 
-unsafe extern "C" fn status_name(_: i32) -> *const c_char {
-    c"a status".as_ptr()
-}
 unsafe extern "C" fn last_error() -> *const c_char {
     ERROR.with(|error| error.borrow().as_ptr())
 }
@@ -338,7 +335,6 @@ unsafe extern "C" fn open(_: *const OpenOptions, context: *mut *mut Context) -> 
     unsafe { *context = ptr::dangling_mut() };
     0
 }
-unsafe extern "C" fn close(_: *mut Context) {}
 unsafe extern "C" fn hip_current_device(device: *mut i32) -> i32 {
     unsafe { *device = DEVICE.get() };
     if DEVICE.get() < 0 { 6 } else { 0 }
@@ -346,10 +342,6 @@ unsafe extern "C" fn hip_current_device(device: *mut i32) -> i32 {
 unsafe fn key_of(graph: *const c_void, size: usize) -> GraphKey {
     let bytes = unsafe { std::slice::from_raw_parts(graph.cast::<u8>(), size) };
     VerifiedGraph::verify_any(bytes, &Limits::DEFAULT).expect("a graph").canonical().expect("a key").key
-}
-unsafe extern "C" fn graph_key(graph: *const c_void, size: usize, key: *mut Key) -> i32 {
-    unsafe { (*key).bytes = *key_of(graph, size).as_bytes() };
-    0
 }
 unsafe extern "C" fn find(_: *mut Context, key: *const Key) -> i32 {
     let key = GraphKey(unsafe { (*key).bytes });
@@ -376,16 +368,13 @@ unsafe extern "C" fn bind_by_graph(
         None => fail(hipplan::status::MISS, "nothing is stored"),
         Some(Stored::Fails(code)) => fail(*code, "the plan is damaged"),
         Some(Stored::Plans(plans)) => match plans.iter().find(|&&workspace| workspace <= most) {
-            None => fail(hipplan::status::MISS, "nothing so small is stored"),
+            None => fail(hipplan::status::WORKSPACE, "nothing so small is stored"),
             Some(&workspace) => {
                 unsafe { *plan = Box::into_raw(Box::new(FakePlan { graph: key, workspace })).cast() };
                 0
             }
         },
     }
-}
-unsafe extern "C" fn bind_by_key(_: *mut Context, _: *const Key, _: *const BindOptions, _: *mut *mut Plan) -> i32 {
-    fail(hipplan::status::INTERNAL, "not used")
 }
 unsafe extern "C" fn compile(_: *mut Context, graph: *const c_void, size: usize) -> i32 {
     let key = unsafe { key_of(graph, size) };
@@ -443,12 +432,6 @@ unsafe extern "C" fn execute(
     EXECUTED.set(Some(seen));
     0
 }
-unsafe extern "C" fn release(_: *mut Plan) {}
-unsafe extern "C" fn counters(_: *const Context, _: *mut Counters) -> i32 {
-    0
-}
-unsafe extern "C" fn set_log(_: Option<unsafe extern "C" fn(i32, *const c_char, *mut c_void)>, _: *mut c_void) {}
-
 /// Puts both in place, once for the program.
 pub fn set_up() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -466,22 +449,15 @@ pub fn set_up() {
             return;
         }
         hipplan::provide(Api {
-            status_name,
             last_error,
             open,
-            close,
             hip_current_device,
-            graph_key,
             find,
             bind_by_graph,
-            bind_by_key,
             compile,
             plan_workspace_size,
             plan_key,
             execute,
-            release,
-            counters,
-            set_log,
         });
     });
 }
