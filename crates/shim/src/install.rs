@@ -4,9 +4,9 @@
 //! found before, and afterwards everything that it needs is there. A command that was killed is repaired by running it again.
 
 use crate::elf::Elf;
-use crate::error::{At, ShimError};
+use crate::error::{At, ShimError, Unsuitable};
 use crate::file::{self, Lock, Mapped, Staged};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{self, Fingerprint};
 use crate::locate::{self, Libraries, RUNTIME_SONAME, Source};
 use crate::manifest::{self, DATABASE, FileRecord, Input, Link, Manifest, Mode, Origin, Private};
 use crate::private::{self, Request};
@@ -293,6 +293,10 @@ impl Work<'_> {
             (mode == Mode::Prefix).then(|| search_path(&elf, if self.pair.is_some() { base_folder } else { &self.source.folder }));
         let rename = self.pair.is_none();
         let request = Request { rename, soname: rename.then_some(name.as_str()), runpath: runpath.as_deref() };
+        // What headers say wrongly of the input cannot be compared afterwards.
+        if !fingerprint::contradictions(&elf).is_empty() {
+            return Err(locate::unsuitable(base.path())(Unsuitable::Layout("its section headers are not what is loaded")));
+        }
         let patch = private::plan(&elf, &request).map_err(locate::unsuitable(base.path()))?;
         let part = self.part(name, |target| {
             let staged = Staged::copy_of(target, base.path())?;
@@ -427,7 +431,7 @@ impl Work<'_> {
 }
 
 /// The search path of a private library in another folder: what it had, then where that led from the original folder, then that folder.
-fn search_path(elf: &Elf<'_>, folder: &Path) -> Vec<u8> {
+pub(crate) fn search_path(elf: &Elf<'_>, folder: &Path) -> Vec<u8> {
     let old = elf.names(object::elf::DT_RUNPATH).next().or_else(|| elf.names(object::elf::DT_RPATH).next()).unwrap_or_default();
     let origin = folder.as_os_str().as_encoded_bytes();
     let entries: Vec<&[u8]> = old.split(|&b| b == b':').filter(|e| !e.is_empty()).collect();
@@ -449,6 +453,8 @@ pub(crate) fn verify(made: &Mapped, original: &Fingerprint) -> Result<(), String
     let mut found = print.differences(original);
     found.extend(print.relocation_differences(original));
     found.extend(print.section_differences(original));
+    found.extend(fingerprint::contradictions(&elf));
+    found.extend(fingerprint::added_segments(&elf, original.segments));
     if let Some((_, symbol)) = elf.symbols().find(|(i, s)| s.is_exported() && !elf.finds(s.name, *i)) {
         found.push(format!("{} is not found through the hash table", String::from_utf8_lossy(symbol.name)));
     }
