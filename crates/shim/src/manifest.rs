@@ -158,7 +158,7 @@ impl Manifest {
         if format != FORMAT {
             return Err(format!("format {format}, expected {FORMAT}; it was made by another version of hipplan"));
         }
-        let manifest: Self = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+        let mut manifest: Self = serde_json::from_slice(text).map_err(|e| e.to_string())?;
         // Names are joined to the folder, and files of these names are removed.
         let runtime = manifest.runtime.iter().map(|f| &f.name);
         let files = [&manifest.wrapper.name, &manifest.private.file.name, &manifest.shim.name];
@@ -168,9 +168,8 @@ impl Manifest {
         if let Some(record) = manifest.development.iter().find(|f| !is_development(Path::new(&f.name))) {
             return Err(format!("{:?} is not a development file of a split", record.name));
         }
-        if let Some(folder) = manifest.folders.iter().find(|f| !is_relative(f)) {
-            return Err(format!("{} is not a path from the folder of the split", folder.display()));
-        }
+        // Folders are removed if they are empty; a path that says nothing of where the split is now is of no use.
+        manifest.folders.retain(|f| is_relative(f));
         match manifest.links.iter().find(|l| !is_plain(&l.path) && l.path != Path::new(DATABASE)) {
             Some(link) => Err(format!("{:?} is not a link of a split", link.path)),
             None => Ok(manifest),

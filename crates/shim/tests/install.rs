@@ -458,3 +458,22 @@ fn folders_that_a_search_path_cannot_name() {
         workshop.split(&library, Place::InPlace);
     }
 }
+
+/// The shim library takes tables of 4,096 entries, of which one is the wrapper's own.
+#[test]
+fn too_many_names() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = workshop.path("many.c");
+    for (count, is_taken) in [(4095, true), (4096, false)] {
+        let code: String = (0..count).map(|i| format!("int miopen{i}(void) {{ return {i}; }}\n")).collect();
+        std::fs::write(&source, code).expect("written");
+        let library = workshop.path(&format!("libMIOpen-{count}.so.1"));
+        let mut cc = std::process::Command::new("cc");
+        common::run(cc.args(["-shared", "-fPIC", "-Wl,-soname,libMIOpen.so.1", "-o"]).arg(&library).arg(&source));
+        let split = hipplan_shim::split(&workshop.options(&library, Place::Prefix(workshop.path(&format!("prefix-{count}")))));
+        match split {
+            Ok(report) => assert!(is_taken && report.manifest.names.len() == count),
+            Err(error) => assert!(!is_taken && error.to_string().contains("4096 names"), "{error}"),
+        }
+    }
+}
