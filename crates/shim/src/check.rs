@@ -63,7 +63,7 @@ pub(crate) enum Outcome {
 type Run = fn(&Unit) -> Result<Outcome, ShimError>;
 
 /// Every check: name, what must hold, how it is found out.
-const CHECKS: [(&str, &str, Run); 20] = [
+const CHECKS: [(&str, &str, Run); 21] = [
     ("files", "every file of the manifest is there, with its size and digest", libraries::files),
     ("links", "every link leads where it led", libraries::links),
     ("build-id", "the private library has the build id of what was split", libraries::build_id),
@@ -83,6 +83,7 @@ const CHECKS: [(&str, &str, Run); 20] = [
     ("slots", "the slots have pages of their own", wrapper::slots),
     ("table", "the table names each public name with its slot and private name, in order", wrapper::table),
     ("attach", "the wrapper hands its table to the shim library when it is initialised", wrapper::attach),
+    ("wrapper", "the wrapper is what is generated for the names of the manifest, byte for byte", wrapper::whole),
     ("original", "what was split is still there", libraries::original),
     ("relocations", "the private library's relocations are the original's, names apart", libraries::relocations),
     ("tables", "its symbols, versions and dynamic section are the original's, names apart", libraries::tables),

@@ -69,6 +69,9 @@ pub enum Unsuitable {
     /// The dynamic section is full.
     #[error("its dynamic section has no free entry for a RUNPATH; split it in place instead")]
     NoFreeDynamic,
+    /// More names than the shim library takes.
+    #[error("it exports {0} names, expected at most 4095: more than a wrapper can have")]
+    TooManyNames(usize),
     /// A table would outgrow what its format can say.
     #[error("{0} would become too large for its format")]
     TooLarge(&'static str),
@@ -167,8 +170,30 @@ pub enum ShimError {
         /// The folder.
         path: PathBuf,
     },
+    /// A library that is to be split in place lies in another folder than the path says.
+    #[error("{path}: leads to {real}, in another folder; to split that one in place, name it")]
+    Elsewhere {
+        /// What was named.
+        path: PathBuf,
+        /// The file.
+        real: PathBuf,
+    },
+    /// The folder cannot stand in a search path.
+    #[error("{path}: a `:` or `$` in the name of this folder would mean something else in a library's search path; use another folder")]
+    SearchPath {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// What was found is not the runtime library.
+    #[error("{path}: not the runtime library: {reason}; remove it, or name the folder of another one with --lib-dir")]
+    NotRuntimeLibrary {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// The backup is not what was put away.
-    #[error("{path}: the backup is {found}, the manifest says {expected}; it was not restored")]
+    #[error("{path}: the backup is {found}, expected {expected}; nothing was changed. Install MIOpen again to get the original back")]
     Backup {
         /// The backup.
         path: PathBuf,

@@ -119,6 +119,36 @@ impl Fingerprint {
     }
 }
 
+/// Where a library's headers and what is loaded of it are not the same, in words. Sections are compared where the section headers say, so
+/// that must be where the segments and the dynamic section lead.
+pub fn contradictions(elf: &Elf<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for section in elf.sections.iter().filter(|s| s.is_allocated() && s.kind != elf::SHT_NOBITS.0 && s.size != 0) {
+        if elf.file_range(section.address, section.size) != Some(section.range()) {
+            found.push(format!("section {} is not what is loaded at its address", String::from_utf8_lossy(section.name)));
+        }
+    }
+    if let Some(address) = elf.value(elf::DT_RELR)
+        && !elf.sections.iter().any(|s| s.kind == elf::SHT_RELR.0 && s.address == address && elf.value(elf::DT_RELRSZ) == Some(s.size))
+    {
+        found.push(format!("DT_RELR leads to {address:#x}, which is not the section of these relocations"));
+    }
+    found
+}
+
+/// What is wrong with the segments that a private library has beyond its original's: one, the last, of tables that are only read.
+pub fn added_segments(elf: &Elf<'_>, original: usize) -> Vec<String> {
+    let added = elf.segments.get(original..).unwrap_or_default();
+    let last = elf.segments.iter().filter(|s| s.kind == elf::PT_LOAD.0).map(|s| s.address).max();
+    match added {
+        [one] if one.kind == elf::PT_LOAD.0 && one.flags == elf::PF_R.0 && Some(one.address) == last => Vec::new(),
+        _ => vec![format!(
+            "{} program headers, expected {original} and one of a segment behind all others that is only read",
+            elf.segments.len()
+        )],
+    }
+}
+
 /// The name that a symbol had before the split.
 fn name_before<'a>(elf: &Elf<'a>, index: u32) -> &'a [u8] {
     let Some(symbol) = elf.symbol(index) else { return b"" };

@@ -4,9 +4,9 @@
 //! found before, and afterwards everything that it needs is there. A command that was killed is repaired by running it again.
 
 use crate::elf::Elf;
-use crate::error::{At, ShimError};
+use crate::error::{At, ShimError, Unsuitable};
 use crate::file::{self, Lock, Mapped, Staged};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{self, Fingerprint};
 use crate::locate::{self, Libraries, RUNTIME_SONAME, Source};
 use crate::manifest::{self, DATABASE, FileRecord, Input, Link, Manifest, Mode, Origin, Private};
 use crate::private::{self, Request};
@@ -58,7 +58,7 @@ pub struct Report {
 /// # Errors
 /// If it is unfit, or something cannot be read or written. What was there before is still there then.
 pub fn split(options: &Options) -> Result<Report, ShimError> {
-    let source = Source::find(&options.from)?;
+    let source = Source::find(&options.from, options.place == Place::InPlace)?;
     let libraries = Libraries::find(options.shim_library.as_deref(), &options.library_folders)?;
     let original = Mapped::open(&source.original)?;
     let elf = locate::read(&original)?;
@@ -72,20 +72,32 @@ pub fn split(options: &Options) -> Result<Report, ShimError> {
         Place::InPlace => (source.folder.clone(), Vec::new()),
         Place::Prefix(prefix) => make_folders(prefix, &source.folder)?,
     };
-    let _lock = Lock::take(&folder)?;
-    file::remove_unfinished(&folder);
-    let work =
-        Work { source: &source, original: &original, pair: pair.as_ref(), wrapper: &wrapper, libraries: &libraries, folder: &folder };
-    work.run(&options.place, made.clone()).inspect_err(|_| {
+    let result = (|| {
+        let _lock = Lock::take(&folder)?;
+        file::remove_unfinished(&folder);
+        let old = match Manifest::read(&folder) {
+            Ok(old) => Some(old),
+            Err(ShimError::NoManifest { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let (source, original, pair) = (&source, &original, pair.as_ref());
+        let work = Work { source, original, pair, wrapper: &wrapper, libraries: &libraries, folder: &folder, old: old.as_ref() };
+        work.run(&options.place, &made)
+    })();
+    result.inspect_err(|_| {
         // Only what is empty goes.
-        for folder in made.iter().rev() {
-            let _ = std::fs::remove_dir(folder);
+        for made in made.iter().rev() {
+            let _ = std::fs::remove_dir(manifest::resolve(&folder, made));
         }
     })
 }
 
-/// Makes `lib` of a prefix; gives it, and what was made, outermost first.
+/// Makes `lib` of a prefix; gives it, and what was made, outermost first and as paths from it.
 fn make_folders(prefix: &Path, source: &Path) -> Result<(PathBuf, Vec<PathBuf>), ShimError> {
+    // The private library looks in the original's folder.
+    if source.as_os_str().as_encoded_bytes().iter().any(|b| b":$".contains(b)) {
+        return Err(ShimError::SearchPath { path: source.to_owned() });
+    }
     let library = std::path::absolute(prefix.join("lib")).at(prefix, "is no path")?;
     let mut missing: Vec<PathBuf> = library.ancestors().take_while(|p| !p.exists()).map(Path::to_owned).collect();
     missing.reverse();
@@ -94,7 +106,9 @@ fn make_folders(prefix: &Path, source: &Path) -> Result<(PathBuf, Vec<PathBuf>),
     if library == source {
         return Err(ShimError::SameFolder { path: library });
     }
-    Ok((library, missing))
+    let above = missing.iter().filter_map(|m| m.canonicalize().ok()).filter(|m| library.starts_with(m));
+    let made = above.map(|m| manifest::relative(&library, &m)).map(|m| if m.as_os_str().is_empty() { ".".into() } else { m }).collect();
+    Ok((library, made))
 }
 
 struct Work<'w> {
@@ -104,26 +118,33 @@ struct Work<'w> {
     wrapper: &'w Wrapper,
     libraries: &'w Libraries,
     folder: &'w Path,
+    /// The split that is there.
+    old: Option<&'w Manifest>,
 }
 
 /// A file of the split: staged, or there already.
 struct Part {
     record: FileRecord,
     staged: Option<Staged>,
+    /// Whether it was there before any split.
+    is_preexisting: bool,
 }
 
 impl Work<'_> {
-    fn run(&self, place: &Place, made: Vec<PathBuf>) -> Result<Report, ShimError> {
+    fn run(&self, place: &Place, made: &[PathBuf]) -> Result<Report, ShimError> {
         let mode = if *place == Place::InPlace { Mode::InPlace } else { Mode::Prefix };
-        let old = match Manifest::read(self.folder) {
-            Ok(old) => Some(old),
-            Err(ShimError::NoManifest { .. }) => None,
-            Err(error) => return Err(error),
-        };
+        let old = self.old;
         let wrapper_name = if mode == Mode::InPlace { self.source.name.clone() } else { self.wrapper.soname.clone() };
-        self.refuse_strangers(mode, &wrapper_name, old.as_ref())?;
+        self.refuse_strangers(mode, &wrapper_name)?;
 
         let mut remarks = Vec::new();
+        let (size, blake3) = file::digest(self.original.path())?;
+        let blake3 = blake3.to_hex().to_string();
+        let backup = (mode == Mode::InPlace).then(|| format!("{BACKUP}{}", self.source.name));
+        let stale = self.stale_backup(backup.as_deref(), &blake3)?;
+        if let Some(old) = old.filter(|o| o.wrapper.name != wrapper_name) {
+            remarks.push(format!("{} is gone: followed to {wrapper_name}, which has the same SONAME", old.wrapper.name));
+        }
         let (private, fingerprint) = self.private(mode)?;
         let bytes = self.wrapper.build()?;
         self_check(&self.folder.join(&wrapper_name), &bytes)?;
@@ -138,21 +159,18 @@ impl Work<'_> {
                 None
             }
         };
-        let links = if mode == Mode::Prefix { self.links(&mut remarks)? } else { Vec::new() };
+        let links = self.links(mode, &mut remarks)?;
 
-        let (size, blake3) = file::digest(self.original.path())?;
         let build_id = |elf: &Elf<'_>| elf.build_id().map(hexadecimal);
         let elf = locate::read(self.original)?;
-        let manifest = Manifest {
+        let parts = [Some(&private), Some(&wrapper), Some(&shim), runtime.as_ref()];
+        let preexisting = parts.into_iter().flatten().filter(|p| p.is_preexisting).map(|p| p.record.name.clone()).collect();
+        let all_there = parts.into_iter().flatten().all(|p| p.staged.is_none());
+        let mut manifest = Manifest {
             format: manifest::FORMAT,
             made_by: env!("CARGO_PKG_VERSION").to_owned(),
             mode,
-            input: Input {
-                path: self.source.folder.join(&self.source.name),
-                size,
-                blake3: blake3.to_hex().to_string(),
-                build_id: build_id(&elf),
-            },
+            input: Input { path: self.source.folder.join(&self.source.name), size, blake3, build_id: build_id(&elf) },
             soname: self.wrapper.soname.clone(),
             wrapper: wrapper.record.clone(),
             private: Private {
@@ -164,47 +182,83 @@ impl Work<'_> {
             shim: shim.record.clone(),
             runtime: runtime.as_ref().map(|r| r.record.clone()),
             links,
-            folders: old.as_ref().map(|o| o.folders.clone()).filter(|_| made.is_empty()).unwrap_or(made),
-            backup: (mode == Mode::InPlace).then(|| format!("{BACKUP}{}", self.source.name)),
+            folders: old.map(|o| o.folders.clone()).unwrap_or_default(),
+            preexisting,
+            development: old.map(|o| o.development.clone()).unwrap_or_default(),
+            earlier: Vec::new(),
+            backup,
             nodes: self.wrapper.nodes.clone(),
             names: self.wrapper.exports.iter().map(manifest::name_text).collect(),
         };
-        let is_unchanged = old.as_ref() == Some(&manifest)
-            && [Some(&private), Some(&wrapper), Some(&shim), runtime.as_ref()].iter().flatten().all(|p| p.staged.is_none())
+        manifest.add_folders(made.iter().cloned());
+        for link in &manifest.links.clone() {
+            manifest.add_folders(manifest::missing_folders(self.folder, &manifest::resolve(self.folder, &link.path)));
+        }
+        let is_unchanged = old == Some(&manifest)
+            && all_there
             && manifest.links.iter().all(|l| std::fs::read_link(self.folder.join(&l.path)).is_ok_and(|t| t == l.target));
         if !is_unchanged {
-            self.commit(&manifest, old.as_ref(), [Some(private), Some(shim), runtime], wrapper)?;
+            if let Some(stale) = stale {
+                file::remove(&stale)?;
+            }
+            self.commit(&manifest, [Some(private), Some(shim), runtime], wrapper)?;
         }
         Ok(Report { folder: self.folder.to_owned(), manifest, is_unchanged, remarks })
     }
 
     /// Refuses to write over what no split made.
-    fn refuse_strangers(&self, mode: Mode, wrapper: &str, old: Option<&Manifest>) -> Result<(), ShimError> {
-        if let Some(old) = old.filter(|o| o.mode != mode || o.soname != self.wrapper.soname || o.wrapper.name != wrapper) {
-            return Err(ShimError::InTheWay { path: self.folder.join(&old.wrapper.name) });
+    fn refuse_strangers(&self, mode: Mode, wrapper: &str) -> Result<(), ShimError> {
+        if let Some(old) = self.old {
+            let place = self.folder.join(&old.wrapper.name);
+            // An update may bring a file of another name, and take the one that was split.
+            let is_followed = mode == Mode::InPlace && place.symlink_metadata().is_err();
+            if old.mode != mode || old.soname != self.wrapper.soname || (old.wrapper.name != wrapper && !is_followed) {
+                return Err(ShimError::InTheWay { path: place });
+            }
         }
-        let known = |name: &str| old.is_some_and(|o| o.files().any(|f| f.name == name));
         // In place the wrapper's place is the original's, and the private library of a pair stays.
-        let mut names = vec![SHIM_SONAME, RUNTIME_SONAME];
+        let mut names = Vec::new();
         if self.pair.is_none() || mode == Mode::Prefix {
-            names.push(&self.wrapper.private_soname);
+            names.push(self.wrapper.private_soname.as_str());
         }
         if mode == Mode::Prefix {
             names.push(wrapper);
         }
         for name in names {
             let path = self.folder.join(name);
-            let is_same = |other: &Path| path.canonicalize().is_ok_and(|p| p == other);
-            let is_own = is_same(&self.libraries.shim) || self.libraries.runtime.as_deref().is_some_and(is_same);
-            if path.symlink_metadata().is_ok() && !known(name) && !is_own && !self.is_unfinished(name)? {
+            if path.symlink_metadata().is_ok() && !self.has_made(name) && !self.is_unfinished(name)? {
                 return Err(ShimError::InTheWay { path });
             }
         }
         Ok(())
     }
 
-    /// Whether a file without manifest is what a killed command left: equal to what is about to be written, or of the name that only splits
-    /// use.
+    /// Whether the split that is there put a file of this name there.
+    fn has_made(&self, name: &str) -> bool {
+        self.old.is_some_and(|o| o.has_made(name))
+    }
+
+    /// The backup of a library that an update has replaced.
+    fn stale_backup(&self, backup: Option<&str>, original: &str) -> Result<Option<PathBuf>, ShimError> {
+        let digest = |path: &Path| -> Result<Option<String>, ShimError> {
+            if path.symlink_metadata().is_ok() { Ok(Some(file::digest(path)?.1.to_hex().to_string())) } else { Ok(None) }
+        };
+        let put_away = self.old.and_then(|o| Some((o.backup.as_ref()?, &o.input.blake3)));
+        let (old, known) = put_away.map_or((None, None), |(name, digest)| (Some(name.as_str()), Some(digest)));
+        for name in [old, backup].into_iter().flatten() {
+            let path = self.folder.join(name);
+            match digest(&path)? {
+                None => {}
+                Some(found) if found == *original && Some(name) == backup => {}
+                Some(found) if Some(&found) == known && Some(name) == old => return Ok(Some(path)),
+                // Nobody knows what it is: it may be somebody's last copy.
+                Some(_) => return Err(ShimError::InTheWay { path }),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a private library without manifest is that of a split of this very library.
     fn is_unfinished(&self, name: &str) -> Result<bool, ShimError> {
         let path = self.folder.join(name);
         if !path.is_file() {
@@ -217,11 +271,7 @@ impl Work<'_> {
         }
         let has_private_names = elf.symbols().any(|(_, s)| s.is_exported() && crate::names::public_of(s.name).is_some());
         let same_build = elf.build_id().is_some() && elf.build_id() == locate::read(self.pair.unwrap_or(self.original))?.build_id();
-        Ok(if name == self.wrapper.private_soname {
-            has_private_names && same_build
-        } else {
-            name == SHIM_SONAME || name == RUNTIME_SONAME
-        })
+        Ok(name == self.wrapper.private_soname && has_private_names && same_build)
     }
 
     /// The private library and what it must have kept.
@@ -235,13 +285,18 @@ impl Work<'_> {
             let file_name = base.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
             // What is needed by this name may be a link.
             let name = if self.folder.join(name).exists() { name.clone() } else { file_name };
-            return Ok((Part { record: FileRecord { name, size, blake3: blake3.to_hex().to_string() }, staged: None }, fingerprint));
+            let record = FileRecord { name, size, blake3: blake3.to_hex().to_string() };
+            return Ok((Part { record, staged: None, is_preexisting: true }, fingerprint));
         }
         let base_folder = base.path().parent().unwrap_or(Path::new("/"));
         let runpath =
             (mode == Mode::Prefix).then(|| search_path(&elf, if self.pair.is_some() { base_folder } else { &self.source.folder }));
         let rename = self.pair.is_none();
         let request = Request { rename, soname: rename.then_some(name.as_str()), runpath: runpath.as_deref() };
+        // What headers say wrongly of the input cannot be compared afterwards.
+        if !fingerprint::contradictions(&elf).is_empty() {
+            return Err(locate::unsuitable(base.path())(Unsuitable::Layout("its section headers are not what is loaded")));
+        }
         let patch = private::plan(&elf, &request).map_err(locate::unsuitable(base.path()))?;
         let part = self.part(name, |target| {
             let staged = Staged::copy_of(target, base.path())?;
@@ -253,50 +308,87 @@ impl Work<'_> {
         Ok((part, fingerprint))
     }
 
-    /// Stages a file, and drops it again if the same is there.
+    /// Stages a file, and drops it again if the same is there. Another file is replaced only if a split put it there, or it is what is split.
     fn part(&self, name: &str, stage: impl FnOnce(&Path) -> Result<Staged, ShimError>) -> Result<Part, ShimError> {
         let target = self.folder.join(name);
         let staged = stage(&target)?;
         let (size, digest) = staged.digest()?;
-        let is_there = target.symlink_metadata().is_ok_and(|m| m.is_file() && m.len() == size) && file::digest(&target)?.1 == digest;
+        let has_made = self.has_made(name);
+        let may_be_link = !has_made && (name == SHIM_SONAME || name == RUNTIME_SONAME);
+        let metadata = if may_be_link { target.metadata() } else { target.symlink_metadata() };
+        let is_there = metadata.is_ok_and(|m| m.is_file() && m.len() == size) && file::digest(&target)?.1 == digest;
+        if may_be_link && !is_there && target.symlink_metadata().is_ok() {
+            return Err(ShimError::InTheWay { path: target });
+        }
         let record = FileRecord { name: name.to_owned(), size, blake3: digest.to_hex().to_string() };
-        Ok(Part { record, staged: (!is_there).then_some(staged) })
+        Ok(Part { record, staged: (!is_there).then_some(staged), is_preexisting: may_be_link && is_there })
     }
 
-    fn links(&self, remarks: &mut Vec<String>) -> Result<Vec<Link>, ShimError> {
-        let soname = &self.wrapper.soname;
-        let mut links = Vec::new();
-        for name in self.source.other_names(soname) {
-            let at = self.folder.join(&name);
-            match at.symlink_metadata() {
-                Ok(m) if !m.is_symlink() => return Err(ShimError::InTheWay { path: at }),
-                _ => links.push(Link { path: name.into(), target: soname.into() }),
+    fn links(&self, mode: Mode, remarks: &mut Vec<String>) -> Result<Vec<Link>, ShimError> {
+        let (soname, private) = (&self.wrapper.soname, &self.wrapper.private_soname);
+        // A link is taken over if it is as it shall be, or as a split made it.
+        let is_free = |at: &Path, link: &Link| match std::fs::read_link(at) {
+            Ok(target) => {
+                let is_old = |old: &Manifest| old.links.iter().any(|l| l.path == link.path && l.target == target);
+                target == link.target || self.old.is_some_and(is_old)
             }
+            Err(_) => at.symlink_metadata().is_err(),
+        };
+        let mut links = Vec::new();
+        // For linkers, which look for names without a number.
+        let development = private.split_once(".so").map(|(stem, _)| format!("{stem}.so")).filter(|name| name != private);
+        if let Some(name) = development.filter(|_| self.pair.is_none() || mode == Mode::Prefix) {
+            let (at, link) = (self.folder.join(&name), Link { path: name.into(), target: private.into() });
+            match (is_free(&at, &link), mode) {
+                (true, _) => links.push(link),
+                (false, Mode::Prefix) => return Err(ShimError::InTheWay { path: at }),
+                (false, Mode::InPlace) => remarks.push(format!("{}: was there and was left as it is", at.display())),
+            }
+        }
+        if mode == Mode::InPlace {
+            return Ok(links);
+        }
+        for name in self.source.other_names(soname) {
+            let (at, link) = (self.folder.join(&name), Link { path: name.into(), target: soname.into() });
+            if !is_free(&at, &link) {
+                return Err(ShimError::InTheWay { path: at });
+            }
+            links.push(link);
         }
         // The private library looks for its databases from where it lies itself.
         if let Ok(database) = self.source.folder.join(DATABASE).canonicalize() {
             let at = self.folder.join(DATABASE);
-            match at.symlink_metadata() {
-                Ok(m) if !m.is_symlink() => remarks.push(format!("{}: is used instead of {}", at.display(), database.display())),
-                _ => links.push(Link { path: DATABASE.into(), target: database }),
+            let link = Link { path: DATABASE.into(), target: database };
+            if is_free(&at, &link) {
+                links.push(link);
+            } else {
+                remarks.push(format!("{}: is used instead of {}", at.display(), link.target.display()));
             }
         }
         Ok(links)
     }
 
-    /// Puts everything in place, the wrapper last.
-    fn commit(&self, manifest: &Manifest, old: Option<&Manifest>, parts: [Option<Part>; 3], wrapper: Part) -> Result<(), ShimError> {
-        let like = self.original.metadata()?;
+    /// Puts everything in place: first the manifest, so that a killed command's work is known, the wrapper last.
+    fn commit(&self, manifest: &Manifest, parts: [Option<Part>; 3], wrapper: Part) -> Result<(), ShimError> {
+        let metadata = self.original.metadata()?;
+        // In a prefix the files are the user's own, not the vendor's.
+        let like = (manifest.mode == Mode::InPlace).then_some(&metadata);
+        let mut first = manifest.clone();
+        if let Some(old) = self.old {
+            let replaced = old.files().filter(|f| old.has_made(&f.name)).chain(&old.earlier);
+            first.earlier = replaced.filter(|f| !manifest.files().any(|n| n == *f)).cloned().collect();
+            first.links.extend(old.links.iter().filter(|l| !manifest.links.contains(l)).cloned());
+        }
+        first.write(self.folder)?;
         for staged in parts.into_iter().flatten().filter_map(|p| p.staged) {
-            staged.commit(Some(&like))?;
+            staged.commit(like)?;
         }
         if let Some(backup) = &manifest.backup {
             self.put_away(&self.folder.join(backup))?;
         }
-        Staged::with(&self.folder.join(manifest::NAME), manifest.to_text().as_bytes())?.commit(None)?;
         file::sync_folder(self.folder)?;
         if let Some(staged) = wrapper.staged {
-            staged.commit(Some(&like))?;
+            staged.commit(like)?;
         }
         for link in &manifest.links {
             let at = self.folder.join(&link.path);
@@ -306,19 +398,21 @@ impl Work<'_> {
             file::link(&link.target, &at)?;
         }
         // Names that the input no longer has.
-        for link in old.iter().flat_map(|o| &o.links).filter(|l| !manifest.links.iter().any(|n| n.path == l.path)) {
+        for link in self.old.iter().flat_map(|o| &o.links).filter(|l| !manifest.links.iter().any(|n| n.path == l.path)) {
             let at = self.folder.join(&link.path);
             if std::fs::read_link(&at).is_ok_and(|t| t == link.target) {
                 file::remove(&at)?;
             }
         }
-        file::sync_folder(self.folder)
+        file::sync_folder(self.folder)?;
+        if first != *manifest { manifest.write(self.folder) } else { Ok(()) }
     }
 
     /// Keeps the original under another name: the same file where the system allows it, so that putting it back changes nothing at all.
     fn put_away(&self, backup: &Path) -> Result<(), ShimError> {
         let original = self.original.path();
-        if original == backup || file::digest(backup).is_ok_and(|(_, d)| file::digest(original).is_ok_and(|(_, o)| o == d)) {
+        // What is there has been compared: it is the original.
+        if original == backup || backup.symlink_metadata().is_ok() {
             return Ok(());
         }
         let linked = tempfile::Builder::new().prefix(file::UNFINISHED).make_in(self.folder, |path| std::fs::hard_link(original, path));
@@ -337,7 +431,7 @@ impl Work<'_> {
 }
 
 /// The search path of a private library in another folder: what it had, then where that led from the original folder, then that folder.
-fn search_path(elf: &Elf<'_>, folder: &Path) -> Vec<u8> {
+pub(crate) fn search_path(elf: &Elf<'_>, folder: &Path) -> Vec<u8> {
     let old = elf.names(object::elf::DT_RUNPATH).next().or_else(|| elf.names(object::elf::DT_RPATH).next()).unwrap_or_default();
     let origin = folder.as_os_str().as_encoded_bytes();
     let entries: Vec<&[u8]> = old.split(|&b| b == b':').filter(|e| !e.is_empty()).collect();
@@ -359,6 +453,8 @@ pub(crate) fn verify(made: &Mapped, original: &Fingerprint) -> Result<(), String
     let mut found = print.differences(original);
     found.extend(print.relocation_differences(original));
     found.extend(print.section_differences(original));
+    found.extend(fingerprint::contradictions(&elf));
+    found.extend(fingerprint::added_segments(&elf, original.segments));
     if let Some((_, symbol)) = elf.symbols().find(|(i, s)| s.is_exported() && !elf.finds(s.name, *i)) {
         found.push(format!("{} is not found through the hash table", String::from_utf8_lossy(symbol.name)));
     }

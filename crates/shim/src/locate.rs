@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// What the runtime library is called.
 pub const RUNTIME_SONAME: &str = "libhipplan.so.0";
 
+/// The function of the runtime library that the shim library asks first.
+const RUNTIME_VERSION: &str = "hipplan_version";
+
 /// What is split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -28,14 +31,31 @@ impl Source {
     /// Finds out what a path leads to.
     ///
     /// # Errors
-    /// If there is no library, or it cannot be split.
-    pub fn find(path: &Path) -> Result<Self, ShimError> {
+    /// If there is no library, or it cannot be split. In place, also if the file is in another folder than the path, or is a wrapper of
+    /// ours and nothing is left of what was split.
+    pub fn find(path: &Path, in_place: bool) -> Result<Self, ShimError> {
+        let named = path;
         let path = path.canonicalize().at(path, "cannot be found")?;
         let (folder, name) = place(&path);
+        if in_place {
+            let absolute = std::path::absolute(named).at(named, "is no path")?;
+            let named_folder = absolute.parent().unwrap_or(Path::new("/")).canonicalize().at(named, "cannot be found")?;
+            if named_folder != folder {
+                return Err(ShimError::Elsewhere { path: named.to_owned(), real: path });
+            }
+        }
         let mapped = Mapped::open(&path)?;
         let elf = read(&mapped)?;
         let is_ours = elf.symbols().any(|(_, s)| s.name == TABLE_SYMBOL.as_bytes() && s.is_exported());
-        if is_ours && let Some((original, mode)) = put_away(&folder, &name)? {
+        let before = if is_ours { put_away(&folder, &name)? } else { None };
+        if is_ours && in_place {
+            match &before {
+                None => return Err(no_way_back(&folder, &name)),
+                Some((original, Mode::Prefix)) => return Err(ShimError::Elsewhere { path: named.to_owned(), real: original.clone() }),
+                Some((_, Mode::InPlace)) => {}
+            }
+        }
+        if let Some((original, mode)) = before {
             let mapped = Mapped::open(&original)?;
             // In a prefix, it is as if the original had been named.
             let (folder, name) = if mode == Mode::Prefix { place(&original) } else { (folder, name) };
@@ -98,6 +118,19 @@ fn put_away(folder: &Path, name: &str) -> Result<Option<(PathBuf, Mode)>, ShimEr
     Ok(is_it.then_some((original, manifest.mode)))
 }
 
+/// Why a wrapper of ours cannot be split again in its place.
+fn no_way_back(folder: &Path, name: &str) -> ShimError {
+    let manifest = Manifest::read(folder);
+    let backup = manifest.as_ref().ok().and_then(|m| m.backup.clone()).unwrap_or_else(|| format!("{}{name}", crate::install::BACKUP));
+    let path = folder.join(backup);
+    let found = file::digest(&path).map_or_else(|_| "missing".to_owned(), |(_, d)| format!("BLAKE3 {}", d.to_hex()));
+    let expected = match &manifest {
+        Ok(manifest) => format!("BLAKE3 {}", manifest.input.blake3),
+        Err(_) => format!("one that {} names, which cannot be read", manifest::NAME),
+    };
+    ShimError::Backup { path, found, expected }
+}
+
 /// The private library that a wrapper needs; none of a stock library.
 fn private_of_pair(wrapper: &Mapped, folder: &Path) -> Result<Option<PathBuf>, ShimError> {
     let elf = read(wrapper)?;
@@ -154,7 +187,9 @@ impl Libraries {
         check_shim(&shim)?;
         let beside = shim.parent().map(Path::to_owned);
         let all: Vec<PathBuf> = beside.into_iter().chain(folders).collect();
-        Ok(Self { shim, runtime: look(&all, &[RUNTIME_SONAME]) })
+        let runtime = look(&all, &[RUNTIME_SONAME]);
+        runtime.as_deref().map(check_runtime).transpose()?;
+        Ok(Self { shim, runtime })
     }
 }
 
@@ -179,6 +214,27 @@ fn check_shim(path: &Path) -> Result<(), ShimError> {
         Some(name) => bad(format!("it refers to {name}, which must be reached through the table or at run time")),
         None => Ok(()),
     }
+}
+
+/// What must hold of a runtime library, so that the shim library can open it.
+fn check_runtime(path: &Path) -> Result<(), ShimError> {
+    let bad = |reason| Err(ShimError::NotRuntimeLibrary { path: path.to_owned(), reason });
+    let mapped = match Mapped::open(path) {
+        Ok(mapped) => mapped,
+        Err(error) => return bad(error.to_string()),
+    };
+    let elf = match Elf::read(mapped.bytes()) {
+        Ok(elf) => elf,
+        Err(reason) => return bad(reason.to_string()),
+    };
+    if elf.soname() != Some(RUNTIME_SONAME.as_bytes()) {
+        let found = elf.soname().map_or("none".to_owned(), |s| String::from_utf8_lossy(s).into_owned());
+        return bad(format!("its SONAME is {found}, expected {RUNTIME_SONAME}"));
+    }
+    if !elf.symbols().any(|(_, s)| s.is_exported() && s.name == RUNTIME_VERSION.as_bytes()) {
+        return bad(format!("it does not export {RUNTIME_VERSION}"));
+    }
+    Ok(())
 }
 
 /// An undefined symbol of a shim library that is a private name or one of the runtime's.

@@ -6,7 +6,10 @@ use crate::locate::{self, RUNTIME_SONAME};
 use crate::manifest::{self, Manifest, Mode};
 use crate::names;
 use hipplan_miopen_abi::table::{SHIM_SONAME, TABLE_SYMBOL};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -138,11 +141,13 @@ pub struct Process {
 /// If there is no such process, or it is somebody else's.
 pub fn process(pid: u32) -> Result<Process, ShimError> {
     let folder = PathBuf::from(format!("/proc/{pid}"));
-    let maps = std::fs::read_to_string(folder.join("maps")).map_err(|source| ShimError::Process { pid, source })?;
+    let maps = std::fs::read(folder.join("maps")).map_err(|source| ShimError::Process { pid, source })?;
     let environment = std::fs::read(folder.join("environ")).ok();
     let forwarding = environment.as_deref().and_then(|e| variable(e, FORWARDING));
-    let mut copies: Vec<Copy> = mapped_files(&maps).into_iter().filter_map(|(path, id)| copy(path, id)).collect();
-    copies.sort_by(|a, b| a.path.cmp(&b.path));
+    // Paths are the process's own: it may be in a container. Where its root cannot be entered, they are taken as ours.
+    let root = folder.join("root");
+    let root = if root.join(".").metadata().is_ok() { root } else { PathBuf::from("/") };
+    let copies = copies(&maps, &root);
     let findings = judge(&copies);
     Ok(Process { pid, copies, forwarding, environment_is_known: environment.is_some(), findings })
 }
@@ -153,53 +158,63 @@ fn variable(block: &[u8], name: &str) -> Option<String> {
     block.split(|&b| b == 0).find_map(value).map(|v| String::from_utf8_lossy(&v).into_owned())
 }
 
-/// Where a mapped file lies: device (as `maps` writes it), inode, and whether it is deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct FileId {
+/// What of a `maps` table is ours or MIOpen, by path; the process's root is at `root`.
+fn copies(maps: &[u8], root: &Path) -> Vec<Copy> {
+    mapped_files(maps).into_iter().filter_map(|file| copy(file, root)).collect()
+}
+
+/// A mapped file: its path, device (as `maps` writes it), inode, and whether it is deleted. One path may be that of several.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct MappedFile {
+    path: PathBuf,
     device: String,
     inode: u64,
     is_deleted: bool,
 }
 
 /// The files of a `maps` table. Its lines: address, permissions, offset, device, inode, path.
-fn mapped_files(maps: &str) -> BTreeMap<PathBuf, FileId> {
-    let mut files = BTreeMap::new();
-    for line in maps.lines() {
-        let mut rest = line;
+fn mapped_files(maps: &[u8]) -> BTreeSet<MappedFile> {
+    let mut files = BTreeSet::new();
+    for line in maps.split(|&b| b == b'\n') {
+        let mut rest = line.trim_ascii_start();
         let mut word = || {
-            let (word, more) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
-            rest = more;
-            word
+            let end = rest.iter().position(|&b| b == b' ').unwrap_or(rest.len());
+            let (word, more) = rest.split_at(end);
+            rest = more.trim_ascii_start();
+            String::from_utf8_lossy(word).into_owned()
         };
         let (_, _, _, device, inode) = (word(), word(), word(), word(), word());
-        let path = rest.trim_start();
-        if path.starts_with('/') {
-            let (path, is_deleted) = path.strip_suffix(" (deleted)").map_or((path, false), |p| (p, true));
-            let id = FileId { device: device.to_owned(), inode: inode.parse().unwrap_or(0), is_deleted };
-            files.insert(PathBuf::from(path), id);
+        if rest.starts_with(b"/") {
+            let (path, is_deleted) = rest.strip_suffix(b" (deleted)").map_or((rest, false), |p| (p, true));
+            let path = PathBuf::from(OsStr::from_bytes(path));
+            files.insert(MappedFile { path, device, inode: inode.parse().unwrap_or(0), is_deleted });
         }
     }
     files
 }
 
 /// What a mapped file is, if it is any of ours or MIOpen.
-fn copy(path: PathBuf, id: FileId) -> Option<Copy> {
+fn copy(file: MappedFile, root: &Path) -> Option<Copy> {
+    let path = file.path;
+    let at = root.join(path.strip_prefix("/").unwrap_or(&path));
     let name = path.file_name()?.to_string_lossy().into_owned();
     let lower = name.to_ascii_lowercase();
     if !name.contains(".so") || !(lower.contains("miopen") || lower.contains("hipplan")) {
         return None;
     }
-    let now = std::fs::metadata(&path).ok();
+    let now = std::fs::metadata(&at).ok();
     // Overlay filesystems show one device here and another there, so only the inode decides.
-    let is_replaced = id.is_deleted || now.is_none_or(|m| m.ino() != id.inode);
+    let is_replaced = file.is_deleted || now.as_ref().is_none_or(|m| m.ino() != file.inode);
     let unit = path.parent().filter(|folder| {
-        Manifest::read(folder).is_ok_and(|m| {
-            let same = |f: &manifest::FileRecord| f.name == name || std::fs::canonicalize(folder.join(&f.name)).is_ok_and(|p| p == path);
+        let folder = root.join(folder.strip_prefix("/").unwrap_or(folder));
+        Manifest::read(&folder).is_ok_and(|m| {
+            let is_it = |found: &Metadata| now.as_ref().is_some_and(|now| (now.dev(), now.ino()) == (found.dev(), found.ino()));
+            let same = |f: &manifest::FileRecord| f.name == name || std::fs::metadata(folder.join(&f.name)).is_ok_and(|m| is_it(&m));
             m.files().any(same)
         })
     });
     let unit = unit.map(Path::to_owned);
-    let role = if is_replaced { by_name(&name) } else { by_content(&path).unwrap_or(Role::Unknown) };
+    let role = if is_replaced { by_name(&name) } else { by_content(&at).unwrap_or(Role::Unknown) };
     Some(Copy { path, role, is_replaced, unit })
 }
 
@@ -274,11 +289,29 @@ mod tests {
                     7f03-7f04 rw-p 00000000 00:00 0 \n\
                     7f05-7f06 r--p 00000000 fe:00 7                          /x/libhipplan.so.0 (deleted)\n\
                     7ffc-7ffd rw-p 00000000 00:00 0                          [stack]\n";
-        let files = mapped_files(maps);
-        assert_eq!(files.len(), 2);
-        let id = |inode, is_deleted| FileId { device: "fe:00".to_owned(), inode, is_deleted };
-        assert_eq!(files[Path::new("/opt/my lib/libMIOpen.so.1")], id(42, false));
-        assert_eq!(files[Path::new("/x/libhipplan.so.0")], id(7, true));
+        let files: Vec<MappedFile> = mapped_files(maps.as_bytes()).into_iter().collect();
+        let file = |path: &str, inode, is_deleted| MappedFile { path: path.into(), device: "fe:00".to_owned(), inode, is_deleted };
+        assert_eq!(files, [file("/opt/my lib/libMIOpen.so.1", 42, false), file("/x/libhipplan.so.0", 7, true)]);
+    }
+
+    /// Paths need not be text, lead from the process's own root, and one may be that of a file that is gone and of its successor.
+    #[test]
+    fn a_process_has_its_own_root() {
+        let root = tempfile::tempdir().expect("a folder");
+        let name = OsStr::from_bytes(b"lib\xff");
+        std::fs::create_dir(root.path().join(name)).expect("a folder");
+        let at = root.path().join(name).join("libMIOpen.so.1");
+        std::fs::write(&at, "new").expect("written");
+        let inode = std::fs::metadata(&at).expect("there").ino();
+        let mut maps = Vec::new();
+        for (inode, end) in [(inode + 1, " (deleted)"), (inode, "")] {
+            maps.extend(format!("7f00-7f01 r--p 00000000 fe:00 {inode}     ").into_bytes());
+            maps.extend(b"/lib\xff/libMIOpen.so.1");
+            maps.extend(format!("{end}\n").into_bytes());
+        }
+        let found: Vec<bool> = copies(&maps, root.path()).into_iter().map(|c| c.is_replaced).collect();
+        assert!(found.len() == 2 && found.contains(&true) && found.contains(&false), "{found:?}");
+        assert!(copies(&maps, Path::new("/nonexistent")).iter().all(|c| c.is_replaced));
     }
 
     #[test]

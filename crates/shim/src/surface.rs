@@ -5,6 +5,9 @@ use crate::error::Unsuitable;
 use crate::names;
 use crate::wrapper::{Export, Node, Wrapper};
 
+/// Names that a wrapper may have, one less than its table, which also holds its own.
+const MAX_NAMES: usize = 4095;
+
 /// The version nodes of a library, without the one that only names it.
 ///
 /// # Errors
@@ -41,6 +44,7 @@ pub fn wrapper_of_stock(elf: &Elf<'_>) -> Result<Wrapper, Unsuitable> {
         let private = names::exported(elf, |name| names::public_of(name).is_some()).next().and_then(|i| elf.symbol(i));
         return Err(private.map_or(Unsuitable::NoNames, |s| Unsuitable::IsPrivate(String::from_utf8_lossy(s.name).into_owned())));
     }
+    check_count(&exports)?;
     Ok(Wrapper { soname: soname.to_owned(), private_soname: names::private_soname(soname)?, nodes: nodes(elf)?, exports })
 }
 
@@ -53,6 +57,7 @@ pub fn wrapper_of_pair(old: &Elf<'_>, private: &Elf<'_>) -> Result<Wrapper, Unsu
     if exported.is_empty() {
         return Err(Unsuitable::NoNames);
     }
+    check_count(&exported)?;
     let names_of = |exports: &[Export]| exports.iter().map(|e| e.name.clone()).collect::<std::collections::BTreeSet<_>>();
     let mut known = names_of(&exported);
     known.insert(crate::wrapper::LAST_ERROR.to_owned());
@@ -70,6 +75,11 @@ pub fn wrapper_of_pair(old: &Elf<'_>, private: &Elf<'_>) -> Result<Wrapper, Unsu
         nodes: all_nodes,
         exports: exported,
     })
+}
+
+/// The shim library refuses a table of more.
+fn check_count(exports: &[Export]) -> Result<(), Unsuitable> {
+    if exports.len() > MAX_NAMES { Err(Unsuitable::TooManyNames(exports.len())) } else { Ok(()) }
 }
 
 fn text(name: &[u8]) -> Result<String, Unsuitable> {

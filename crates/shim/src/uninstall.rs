@@ -3,7 +3,8 @@
 use crate::error::{At, ShimError};
 use crate::file::{self, Lock};
 use crate::locate;
-use crate::manifest::{self, Manifest, Mode, Origin};
+use crate::manifest::{self, FileRecord, Manifest, Mode, Origin};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What was done.
@@ -32,47 +33,61 @@ pub fn unsplit(path: &Path) -> Result<Report, ShimError> {
     if manifest.mode == Mode::InPlace {
         restore(&manifest, &mut report)?;
     }
-    let mut remove = |name: &Path| -> Result<(), ShimError> {
-        let path = folder.join(name);
-        if file::remove(&path)? {
-            report.removed.push(path);
-        }
-        Ok(())
-    };
     for link in &manifest.links {
         if std::fs::read_link(folder.join(&link.path)).is_ok_and(|t| t == link.target) {
-            remove(&link.path)?;
+            remove(manifest::resolve(&folder, &link.path), &mut report)?;
         }
     }
-    if manifest.mode == Mode::Prefix {
-        remove(Path::new(&manifest.wrapper.name))?;
-    }
-    // The private library of another split belongs to that one.
-    if manifest.mode == Mode::Prefix || manifest.private.origin == Origin::Renamed {
-        remove(Path::new(&manifest.private.file.name))?;
-    }
-    remove(Path::new(&manifest.shim.name))?;
-    if let Some(runtime) = &manifest.runtime {
-        remove(Path::new(&runtime.name))?;
-    }
+    let is_kept = |name: &str| match manifest.mode {
+        Mode::Prefix => false,
+        // What has the wrapper's place has been dealt with; the private library of another split belongs to that one.
+        Mode::InPlace => name == manifest.wrapper.name || (name == manifest.private.file.name && manifest.private.origin == Origin::Kept),
+    };
+    let libraries = manifest.files().chain(&manifest.earlier).filter(|f| !manifest.preexisting.contains(&f.name) && !is_kept(&f.name));
+    remove_made(&folder, libraries.chain(&manifest.development), &mut report)?;
     file::sync_folder(&folder)?;
     // Last, so that a killed command finds it.
-    remove(Path::new(manifest::NAME))?;
+    remove(folder.join(manifest::NAME), &mut report)?;
     file::sync_folder(&folder)?;
     // Folders that others have put something into stay.
-    for link in manifest.links.iter().filter(|l| l.path == Path::new(manifest::DATABASE)) {
-        for parent in folder.join(&link.path).ancestors().skip(1).take(2) {
-            let _ = std::fs::remove_dir(parent);
-        }
-    }
-    for made in manifest.folders.iter().rev() {
+    let mut made: Vec<PathBuf> = manifest.folders.iter().map(|f| manifest::resolve(&folder, f)).collect();
+    made.sort_by_key(|f| std::cmp::Reverse(f.components().count()));
+    for made in made {
         let _ = std::fs::remove_dir(made);
     }
     Ok(report)
 }
 
+fn remove(path: PathBuf, report: &mut Report) -> Result<(), ShimError> {
+    if file::remove(&path)? {
+        report.removed.push(path);
+    }
+    Ok(())
+}
+
+/// Removes files that are as the split made them; a file may have several records. Others are somebody else's by now.
+fn remove_made<'m>(folder: &Path, records: impl Iterator<Item = &'m FileRecord>, report: &mut Report) -> Result<(), ShimError> {
+    let mut digests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for record in records {
+        digests.entry(&record.name).or_default().push(&record.blake3);
+    }
+    for (name, known) in digests {
+        let path = manifest::resolve(folder, Path::new(name));
+        if path.symlink_metadata().is_err() {
+            continue;
+        }
+        // The names of wrapper and private library are nobody else's, whatever was done to these files.
+        let is_ours = |path: &Path| is_wrapper(path) || is_private(path);
+        match file::digest(&path) {
+            Ok((_, found)) if known.contains(&found.to_hex().as_str()) || is_ours(&path) => remove(path, report)?,
+            _ => report.remarks.push(format!("{}: is not what the split put there and was left as it is", path.display())),
+        }
+    }
+    Ok(())
+}
+
 fn restore(manifest: &Manifest, report: &mut Report) -> Result<(), ShimError> {
-    let folder = &report.folder;
+    let folder = report.folder.clone();
     let place = folder.join(&manifest.wrapper.name);
     let Some(backup) = manifest.backup.as_ref().map(|b| folder.join(b)) else { return Ok(()) };
     let digest = |path: &Path| -> Result<Option<String>, ShimError> {
@@ -88,8 +103,20 @@ fn restore(manifest: &Manifest, report: &mut Report) -> Result<(), ShimError> {
     }
     if there.is_some() && there.as_ref() != Some(&manifest.wrapper.blake3) && !is_wrapper(&place) {
         report.remarks.push(format!("{}: is not the wrapper any more (an update of MIOpen?) and was left as it is", place.display()));
-        if file::remove(&backup)? {
-            report.removed.push(backup);
+        if digest(&backup)?.as_ref() == Some(original) {
+            remove(backup, report)?;
+        }
+        return Ok(());
+    }
+    let named = folder.join(&manifest.soname);
+    if there.is_none() && named.is_file() && !is_wrapper(&named) {
+        report.remarks.push(format!(
+            "{}: is gone, and {} is another MIOpen (an update?), which was left as it is",
+            place.display(),
+            named.display()
+        ));
+        if digest(&backup)?.as_ref() == Some(original) {
+            remove(backup, report)?;
         }
         return Ok(());
     }
@@ -101,7 +128,7 @@ fn restore(manifest: &Manifest, report: &mut Report) -> Result<(), ShimError> {
         }
     }
     std::fs::rename(&backup, &place).at(&place, "the original cannot be put back")?;
-    file::sync_folder(folder)?;
+    file::sync_folder(&folder)?;
     report.restored = Some(place);
     Ok(())
 }
@@ -111,4 +138,10 @@ fn is_wrapper(path: &Path) -> bool {
     let table = hipplan_miopen_abi::table::TABLE_SYMBOL.as_bytes();
     let Ok(mapped) = file::Mapped::open(path) else { return false };
     locate::read(&mapped).is_ok_and(|elf| elf.symbols().any(|(_, s)| s.is_exported() && s.name == table))
+}
+
+/// Whether the file is a private library.
+fn is_private(path: &Path) -> bool {
+    let Ok(mapped) = file::Mapped::open(path) else { return false };
+    locate::read(&mapped).is_ok_and(|elf| elf.symbols().any(|(_, s)| s.is_exported() && crate::names::public_of(s.name).is_some()))
 }

@@ -100,7 +100,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 type Doctor = fn(&Unit);
 
 /// Name of the check that must fail, what was done, and the doing.
-const DOCTORS: [(&str, &str, Doctor); 41] = [
+const DOCTORS: [(&str, &str, Doctor); 47] = [
     ("manifest", "garbage", |u| std::fs::write(u.folder.join(manifest::NAME), "{").expect("written")),
     ("manifest", "another format", |u| u.edit_manifest(|m| m.format = 99)),
     ("manifest", "a path for a name", |u| u.edit_manifest(|m| m.shim.name = "../shim.so".to_owned())),
@@ -272,6 +272,66 @@ const DOCTORS: [(&str, &str, Doctor); 41] = [
             let at = dynamic(b, elf::DT_INIT_ARRAYSZ, 0);
             put(b, at, &[0]);
         })
+    }),
+    ("wrapper", "a function that is called when it is unloaded", |u| {
+        u.edit(WRAPPER, |b| {
+            // In the place of an entry that loaders do not read.
+            let at = dynamic(b, elf::DT_SYMENT, 0);
+            let function = Elf::read(b).expect("a library").symbols().find(|(_, s)| s.is_defined()).expect("a symbol").1.value;
+            put(b, at - 8, &elf::DT_FINI.0.to_le_bytes());
+            put(b, at, &function.to_le_bytes());
+        });
+    }),
+    ("search-path", "a private library that looks in one more folder", |u| {
+        u.edit(PRIVATE, |b| {
+            let elf = Elf::read(b).expect("a library");
+            let free = elf.dynamic_offset as usize + 16 * elf.dynamic.len();
+            let path = elf.strings().expect("strings").windows(7).position(|w| w == b"libMIOp").expect("a string") as u64;
+            put(b, free, &elf::DT_RUNPATH.0.to_le_bytes());
+            put(b, free + 8, &path.to_le_bytes());
+        });
+    }),
+    ("tables", "a segment that is executed", |u| {
+        u.edit(PRIVATE, |b| {
+            let elf = Elf::read(b).expect("a library");
+            let at = elf.segments_offset as usize + 56 * (elf.segments.len() - 1);
+            b[at + 4] |= 1;
+        });
+    }),
+    ("tables", "a segment more", |u| {
+        u.edit(PRIVATE, |b| {
+            let elf = Elf::read(b).expect("a library");
+            let (at, count) = (elf.segments_offset as usize, elf.segments.len());
+            let table = b[at..at + 56 * count].to_vec();
+            let new = b.len().next_multiple_of(8);
+            b.resize(new, 0);
+            b.extend(table);
+            // One of no kind that anything uses.
+            b.extend([0x11, 0x22, 0x33, 0x04]);
+            b.extend([0; 52]);
+            put(b, 32, &(new as u64).to_le_bytes());
+            put(b, 56, &(count as u16 + 1).to_le_bytes());
+        });
+    }),
+    ("sections", "other code than the section headers say", |u| {
+        u.edit(PRIVATE, |b| {
+            let elf = Elf::read(b).expect("a library");
+            let (i, text) = elf.segments.iter().enumerate().find(|(_, s)| s.kind == 1 && s.flags & 1 != 0).expect("code");
+            let (at, code) = (elf.segments_offset as usize + 56 * i, b[text.offset as usize..][..text.file_size as usize].to_vec());
+            let new = b.len().next_multiple_of(4096);
+            b.resize(new, 0);
+            b.extend(code);
+            let last = b.last_mut().expect("code");
+            *last ^= 1;
+            put(b, at + 8, &(new as u64).to_le_bytes());
+        });
+    }),
+    ("headers", "a private name behind a link", |u| {
+        let include = u.folder.join("../include");
+        std::fs::create_dir_all(include.join("other")).expect("a folder");
+        std::fs::write(include.join("other/h.h"), "int miopenAdd_impl(int, int);").expect("written");
+        std::os::unix::fs::symlink("other", include.join("miopen")).expect("a link");
+        std::os::unix::fs::symlink(".", include.join("other/circle")).expect("a link");
     }),
     ("original", "a backup that was touched", |u| {
         let path = u.folder.join(format!("{}{WRAPPER}", hipplan_shim::install::BACKUP));

@@ -311,3 +311,73 @@ fn a_header_that_will_not_do_is_refused() {
     assert_eq!((report.not_declared.len(), report.not_exported.len()), (0, 0));
     assert_eq!(std::fs::read(&generated).expect("there"), before);
 }
+
+/// Every file and folder below, with a file's bytes.
+fn all(folder: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = std::collections::BTreeMap::new();
+    let mut stack = vec![folder.to_owned()];
+    while let Some(at) = stack.pop() {
+        for entry in std::fs::read_dir(&at).expect("a folder").flatten() {
+            if entry.file_type().expect("a kind").is_dir() {
+                stack.push(entry.path());
+            }
+            found.insert(entry.path(), std::fs::read(entry.path()).unwrap_or_default());
+        }
+    }
+    found
+}
+
+/// A vendor's headers and package are not written over; what was made goes with the split, and nothing else does.
+#[test]
+fn development_files_come_and_go() {
+    let workshop = Workshop::new();
+    let header = source("include/miopen/miopen.h");
+    for vendor in ["lib/cmake/miopen/miopen-config.cmake", "include/miopen/miopen.h", "include/miopen/miopen_forwarding.h"] {
+        let prefix = workshop.path(&vendor.replace('/', "-"));
+        let file = prefix.join(vendor);
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        std::fs::write(&file, "the vendor's").expect("written");
+        let before = all(&prefix);
+        workshop.split("1", &[], &prefix);
+        let split = all(&prefix);
+        let error = headers::generate(&header, &prefix).expect_err("refused");
+        assert!(matches!(&error, HeadersError::Shim(hipplan_shim::ShimError::InTheWay { path }) if *path == file), "{error}");
+        assert_eq!(all(&prefix), split, "{vendor}: nothing was written");
+        hipplan_shim::unsplit(&prefix).expect("undone");
+        assert_eq!(all(&prefix), before, "{vendor}");
+    }
+    let prefix = workshop.path("prefix");
+    std::fs::create_dir_all(prefix.join("include")).expect("a folder");
+    std::fs::write(prefix.join("include/mine.h"), "mine").expect("written");
+    std::fs::create_dir_all(prefix.join("lib/cmake")).expect("a folder");
+    let before = all(&prefix);
+    workshop.split("1", &[], &prefix);
+    headers::generate(&header, &prefix).expect("made");
+    let made = all(&prefix);
+    assert!(made.len() > before.len() + 12, "{:?}", made.keys());
+    // From its own copy, and after the split was made again.
+    headers::generate(&prefix.join("include/miopen/miopen.h"), &prefix).expect("made");
+    workshop.split("1", &[], &prefix);
+    headers::generate(&header, &prefix).expect("made");
+    assert_eq!(all(&prefix), made);
+    let lock = hipplan_shim::file::Lock::take(&prefix.join("lib")).expect("free");
+    assert!(headers::generate(&header, &prefix).is_err(), "one command at a time");
+    drop(lock);
+    // A new version of the header: what was made before is ours to replace.
+    let newer = workshop.path("newer/miopen");
+    std::fs::create_dir_all(&newer).expect("a folder");
+    let text = std::fs::read_to_string(&header).expect("readable");
+    std::fs::write(newer.join("miopen.h"), format!("{text}/* newer */\n")).expect("written");
+    headers::generate(&newer.join("miopen.h"), &prefix).expect("made");
+    assert!(std::fs::read_to_string(prefix.join("include/miopen/miopen.h")).expect("readable").ends_with("/* newer */\n"));
+    let undone = hipplan_shim::unsplit(&prefix).expect("undone");
+    assert!(undone.remarks.is_empty(), "{undone:?}");
+    assert_eq!(all(&prefix), before);
+    // A file that was changed since stays.
+    workshop.split("1", &[], &prefix);
+    headers::generate(&header, &prefix).expect("made");
+    let changed = prefix.join("lib/cmake/miopen/miopen-config.cmake");
+    std::fs::write(&changed, "changed").expect("written");
+    let undone = hipplan_shim::unsplit(&prefix).expect("undone");
+    assert!(changed.exists() && undone.remarks.len() == 1, "{undone:?}");
+}

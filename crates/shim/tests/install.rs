@@ -45,7 +45,7 @@ fn in_place_and_back_leaves_no_trace() {
     // Nothing that ldconfig would take for another libMIOpen.so.1.
     let names: Vec<String> = tree(&folder).into_keys().map(|p| p.file_name().expect("a name").to_string_lossy().into_owned()).collect();
     let libraries: Vec<_> = names.iter().filter(|n| n.starts_with("lib") && !n.contains("hipplan")).collect();
-    assert_eq!(libraries, ["libMIOpen.so", "libMIOpen.so.1", "libMIOpen.so.1.0", "libMIOpen_private.so.1"]);
+    assert_eq!(libraries, ["libMIOpen.so", "libMIOpen.so.1", "libMIOpen.so.1.0", "libMIOpen_private.so", "libMIOpen_private.so.1"]);
 
     // Again: nothing changes, down to the inodes.
     let split = tree(&folder);
@@ -285,4 +285,195 @@ fn one_command_at_a_time() {
     assert!(matches!(hipplan_shim::split(&workshop.options(&library, Place::InPlace)), Err(ShimError::Busy { .. })));
     drop(lock);
     workshop.split(&library, Place::InPlace);
+}
+
+/// The way back is never lost: a split over a split whose original is missing, damaged or unknown is refused, and changes nothing.
+#[test]
+fn a_split_without_its_backup_is_not_split_again() {
+    let Some(workshop) = Workshop::new() else { return };
+    type Spoil = fn(&Path);
+    let spoils: [(&str, Spoil); 4] = [
+        ("the backup is missing", |f| std::fs::remove_file(f.join(format!("{BACKUP}libMIOpen.so.1.0"))).expect("removed")),
+        ("the backup is damaged", |f| std::fs::write(f.join(format!("{BACKUP}libMIOpen.so.1.0")), "broken").expect("written")),
+        ("the manifest is gone", |f| std::fs::remove_file(f.join(manifest::NAME)).expect("removed")),
+        ("the manifest is damaged", |f| std::fs::write(f.join(manifest::NAME), "{").expect("written")),
+    ];
+    for (number, (what, spoil)) in spoils.into_iter().enumerate() {
+        let folder = workshop.path(&format!("lib-{number}"));
+        let library = workshop.usual(&folder);
+        workshop.split(&library, Place::InPlace);
+        spoil(&folder);
+        let before = tree(&folder);
+        let error = hipplan_shim::split(&workshop.options(&library, Place::InPlace)).expect_err(what);
+        assert!(matches!(error, ShimError::Backup { .. }), "{what}: {error}");
+        assert_eq!(tree(&folder), before, "{what}");
+    }
+    // A file that has the backup's name and that nobody knows.
+    let folder = workshop.path("lib");
+    let library = workshop.usual(&folder);
+    std::fs::write(folder.join(format!("{BACKUP}libMIOpen.so.1.0")), "somebody's").expect("written");
+    let before = tree(&folder);
+    let error = hipplan_shim::split(&workshop.options(&library, Place::InPlace)).expect_err("refused");
+    assert!(matches!(error, ShimError::InTheWay { .. }), "{error}");
+    assert_eq!(tree(&folder), before);
+}
+
+/// A link from another folder, such as a virtual environment's into a cache, does not say that the cache may be changed.
+#[test]
+fn in_place_is_where_the_file_is() {
+    let Some(workshop) = Workshop::new() else { return };
+    let library = workshop.usual(&workshop.path("cache"));
+    let venv = workshop.path("venv");
+    std::fs::create_dir(&venv).expect("a folder");
+    symlink(&library, venv.join("libMIOpen.so")).expect("a link");
+    symlink(workshop.path("cache"), workshop.path("alias")).expect("a link");
+    let before = (tree(&venv), tree(&workshop.path("cache")));
+    let error = hipplan_shim::split(&workshop.options(&venv.join("libMIOpen.so"), Place::InPlace)).expect_err("refused");
+    assert!(matches!(&error, ShimError::Elsewhere { real, .. } if *real == library), "{error}");
+    assert_eq!((tree(&venv), tree(&workshop.path("cache"))), before);
+    // Nor does the wrapper in a prefix.
+    workshop.split(&library, Place::Prefix(workshop.path("prefix")));
+    let error = hipplan_shim::split(&workshop.options(&workshop.path("prefix/lib/libMIOpen.so.1"), Place::InPlace)).expect_err("refused");
+    assert!(matches!(&error, ShimError::Elsewhere { .. }), "{error}");
+    assert_eq!(tree(&workshop.path("cache")), before.1);
+    // The same folder by another name is the same folder.
+    workshop.split(&workshop.path("alias/libMIOpen.so"), Place::InPlace);
+}
+
+/// The prefix is that of an installed hipplan: its libraries are used where they are, and stay.
+#[test]
+fn an_installed_hipplan_outlives_a_split() {
+    let Some(workshop) = Workshop::new() else { return };
+    let library = workshop.usual(&workshop.path("vendor"));
+    let (prefix, lib) = (workshop.path("local"), workshop.path("local/lib"));
+    std::fs::create_dir_all(&lib).expect("a folder");
+    std::fs::copy(workshop.libs().join("libhipplan_miopen.so.0"), lib.join("libhipplan_miopen.so.0")).expect("copied");
+    std::fs::copy(common::run_library(&workshop), lib.join("libhipplan.so.0.1")).expect("copied");
+    symlink("libhipplan.so.0.1", lib.join("libhipplan.so.0")).expect("a link");
+    let before = tree(&lib);
+    let mut options = workshop.options(&library, Place::Prefix(prefix.clone()));
+    options.library_folders = vec![lib.clone()];
+    let report = hipplan_shim::split(&options).expect("split");
+    assert_eq!(report.manifest.preexisting, ["libhipplan_miopen.so.0", "libhipplan.so.0"]);
+    assert!(hipplan_shim::split(&options).expect("split").is_unchanged);
+    assert_good(&prefix, &["headers"]);
+    hipplan_shim::unsplit(&prefix).expect("undone");
+    assert_eq!(tree(&lib), before);
+
+    // Another hipplan's library is not replaced.
+    std::fs::write(workshop.path("other.c"), "int hipplan_version(void) { return 2; }\n").expect("written");
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-Wl,-soname,libhipplan.so.0", "-o"]).arg(workshop.libs().join("libhipplan.so.0"));
+    common::run(cc.arg(workshop.path("other.c")));
+    let error = hipplan_shim::split(&workshop.options(&library, Place::Prefix(prefix.clone()))).expect_err("refused");
+    assert!(matches!(&error, ShimError::InTheWay { path } if path.ends_with("libhipplan.so.0")), "{error}");
+    assert_eq!(tree(&lib), before);
+
+    // What a split put there, and hipplan's installation replaced since, stays too.
+    let prefix = workshop.path("second");
+    workshop.split(&library, Place::Prefix(prefix.clone()));
+    std::fs::copy(common::run_library(&workshop), prefix.join("lib/libhipplan.so.0")).expect("copied");
+    let report = hipplan_shim::unsplit(&prefix).expect("undone");
+    assert!(report.remarks.iter().any(|r| r.contains("libhipplan.so.0: is not what the split put there")), "{report:?}");
+    assert_eq!(tree(&prefix.join("lib")).into_keys().collect::<Vec<_>>(), [prefix.join("lib/libhipplan.so.0")]);
+}
+
+/// What is called libhipplan.so.0 is looked at.
+#[test]
+fn a_runtime_library_is_one() {
+    let Some(workshop) = Workshop::new() else { return };
+    let library = workshop.usual(&workshop.path("vendor"));
+    let runtime = workshop.libs().join("libhipplan.so.0");
+    let options = workshop.options(&library, Place::Prefix(workshop.path("prefix")));
+    let refused = |what: &str| {
+        let error = hipplan_shim::split(&options).expect_err(what);
+        assert!(matches!(&error, ShimError::NotRuntimeLibrary { path, .. } if *path == runtime), "{what}: {error}");
+        assert!(error.to_string().contains(what), "{error}");
+        assert!(!workshop.path("prefix").exists());
+    };
+    std::fs::write(&runtime, "INPUT(libother.so)").expect("written");
+    refused("not an ELF file");
+    std::fs::copy(workshop.libs().join("libhipplan_miopen.so.0"), &runtime).expect("copied");
+    refused("its SONAME is libhipplan_miopen.so.0");
+    std::fs::write(workshop.path("other.c"), "int other(void) { return 2; }\n").expect("written");
+    let mut cc = std::process::Command::new("cc");
+    common::run(cc.args(["-shared", "-fPIC", "-Wl,-soname,libhipplan.so.0", "-o"]).arg(&runtime).arg(workshop.path("other.c")));
+    refused("it does not export hipplan_version");
+}
+
+/// An update brings a file of another name and takes the one that was split.
+#[test]
+fn an_update_with_another_file_name() {
+    let Some(workshop) = Workshop::new() else { return };
+    for is_followed in [true, false] {
+        let folder = workshop.path(&format!("lib-{is_followed}"));
+        let library = workshop.usual(&folder);
+        workshop.split(&library, Place::InPlace);
+        std::fs::remove_file(&library).expect("removed");
+        let map = format!("-Wl,--version-script={}", workshop.path("versions.map").display());
+        let newer = workshop.library(&folder, "libMIOpen.so.1.1", None, &[&map, "-Wl,--build-id=0x12345678"]).expect("a library");
+        std::fs::remove_file(folder.join("libMIOpen.so.1")).expect("removed");
+        symlink("libMIOpen.so.1.1", folder.join("libMIOpen.so.1")).expect("a link");
+        let bytes = std::fs::read(&newer).expect("readable");
+        if is_followed {
+            let report = workshop.split(&folder.join("libMIOpen.so"), Place::InPlace);
+            assert!(report.remarks.iter().any(|r| r.contains("libMIOpen.so.1.0 is gone")), "{:?}", report.remarks);
+            assert_good(&folder, &USUALLY);
+            let undone = hipplan_shim::unsplit(&folder).expect("undone");
+            assert_eq!(undone.restored, Some(newer.clone()));
+        } else {
+            let undone = hipplan_shim::unsplit(&folder).expect("undone");
+            assert!(undone.restored.is_none() && undone.remarks.len() == 1, "{undone:?}");
+        }
+        assert_eq!(std::fs::read(&newer).expect("readable"), bytes);
+        let left = ["libMIOpen.so", "libMIOpen.so.1", "libMIOpen.so.1.1"].map(|n| folder.join(n));
+        assert_eq!(tree(&folder).into_keys().collect::<Vec<_>>(), left);
+    }
+}
+
+#[test]
+fn links_of_others_stay() {
+    let Some(workshop) = Workshop::new() else { return };
+    let library = workshop.usual(&workshop.path("vendor"));
+    for name in ["libMIOpen.so", "libMIOpen_private.so"] {
+        let prefix = workshop.path(&format!("prefix-{name}"));
+        std::fs::create_dir_all(prefix.join("lib")).expect("a folder");
+        symlink("/somewhere/else.so", prefix.join("lib").join(name)).expect("a link");
+        let before = tree(&prefix.join("lib"));
+        let error = hipplan_shim::split(&workshop.options(&library, Place::Prefix(prefix.clone()))).expect_err("refused");
+        assert!(matches!(&error, ShimError::InTheWay { path } if path.ends_with(name)), "{name}: {error}");
+        assert_eq!(tree(&prefix.join("lib")), before);
+    }
+}
+
+#[test]
+fn folders_that_a_search_path_cannot_name() {
+    let Some(workshop) = Workshop::new() else { return };
+    for name in ["a:b", "a$b"] {
+        let library = workshop.usual(&workshop.path(name));
+        let error = hipplan_shim::split(&workshop.options(&library, Place::Prefix(workshop.path("prefix")))).expect_err("refused");
+        assert!(matches!(error, ShimError::SearchPath { .. }), "{error}");
+        assert!(!workshop.path("prefix").exists());
+        // In place nothing is searched.
+        workshop.split(&library, Place::InPlace);
+    }
+}
+
+/// The shim library takes tables of 4,096 entries, of which one is the wrapper's own.
+#[test]
+fn too_many_names() {
+    let Some(workshop) = Workshop::new() else { return };
+    let source = workshop.path("many.c");
+    for (count, is_taken) in [(4095, true), (4096, false)] {
+        let code: String = (0..count).map(|i| format!("int miopen{i}(void) {{ return {i}; }}\n")).collect();
+        std::fs::write(&source, code).expect("written");
+        let library = workshop.path(&format!("libMIOpen-{count}.so.1"));
+        let mut cc = std::process::Command::new("cc");
+        common::run(cc.args(["-shared", "-fPIC", "-Wl,-soname,libMIOpen.so.1", "-o"]).arg(&library).arg(&source));
+        let split = hipplan_shim::split(&workshop.options(&library, Place::Prefix(workshop.path(&format!("prefix-{count}")))));
+        match split {
+            Ok(report) => assert!(is_taken && report.manifest.names.len() == count),
+            Err(error) => assert!(!is_taken && error.to_string().contains("4096 names"), "{error}"),
+        }
+    }
 }

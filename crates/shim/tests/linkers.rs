@@ -77,11 +77,12 @@ fn unusual_layouts() {
         &["-Wl,-Bsymbolic", "-Wl,--disable-new-dtags", "-Wl,-rpath,/opt/other"],
     ];
     let mut made = 0;
-    for linker in linkers(&workshop.path("")) {
+    let linkers = linkers(&workshop.path(""));
+    for linker in &linkers {
         for (number, layout) in layouts.iter().enumerate() {
             let place = workshop.path(&format!("{}-{number}", linker.name));
             let options: Vec<&str> = layout.iter().copied().chain([map.as_str()]).collect();
-            let Some(library) = workshop.library(&place, "libMIOpen.so.1", Some(&linker), &options) else { continue };
+            let Some(library) = workshop.library(&place, "libMIOpen.so.1", Some(linker), &options) else { continue };
             let consumer = workshop.consumer(&library, "consumer");
             let what = format!("{} {options:?}", linker.name);
             assert_eq!(run_with(&consumer, &place, false), PRINTED, "{what}: the original");
@@ -95,7 +96,8 @@ fn unusual_layouts() {
             made += 1;
         }
     }
-    assert!(made >= 16, "{made} layouts");
+    // No linker knows fewer than five of them.
+    assert!(!linkers.is_empty() && made >= 5 * linkers.len(), "{made} layouts of {linkers:?}");
 }
 
 /// What packagers do to libraries afterwards.

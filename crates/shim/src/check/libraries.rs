@@ -4,8 +4,8 @@ use super::Outcome::{self, Found, Skip, Warn};
 use super::unit::{Original, Unit, text};
 use crate::elf::Elf;
 use crate::error::{At, ShimError};
-use crate::fingerprint::Fingerprint;
-use crate::install::hexadecimal;
+use crate::fingerprint::{self, Fingerprint};
+use crate::install::{self, hexadecimal};
 use crate::locate::{self, RUNTIME_SONAME};
 use crate::manifest::{Mode, Origin};
 use crate::{file, names};
@@ -123,9 +123,23 @@ pub(super) fn search_path(unit: &Unit) -> Result<Outcome, ShimError> {
     if paths(&wrapper) != ["$ORIGIN"] {
         found.push(format!("the wrapper looks in {:?}, expected $ORIGIN", paths(&wrapper).join(":")));
     }
-    let original = unit.manifest.input.path.parent().map(|p| p.display().to_string()).unwrap_or_default();
-    if unit.manifest.mode == Mode::Prefix && !paths(&private).contains(&original) {
-        found.push(format!("the private library looks in {:?}, which lacks the original's folder {original}", paths(&private).join(":")));
+    let folder = unit.manifest.input.path.parent().unwrap_or(std::path::Path::new("/"));
+    if unit.manifest.private.origin == Origin::Renamed
+        && let Original::Same(_) = unit.original()
+    {
+        let mapped = file::Mapped::open(&unit.original_path())?;
+        let original = locate::read(&mapped)?;
+        let expected = match unit.manifest.mode {
+            Mode::Prefix => text(&install::search_path(&original, folder)),
+            Mode::InPlace => paths(&original).join(":"),
+        };
+        if paths(&private).join(":") != expected {
+            found.push(format!("the private library looks in {:?}, expected {expected:?}", paths(&private).join(":")));
+        }
+    }
+    let folder = folder.display().to_string();
+    if unit.manifest.mode == Mode::Prefix && !paths(&private).contains(&folder) {
+        found.push(format!("the private library looks in {:?}, which lacks the original's folder {folder}", paths(&private).join(":")));
     }
     Ok(Found(found))
 }
@@ -190,12 +204,23 @@ pub(super) fn relocations(unit: &Unit) -> Result<Outcome, ShimError> {
 
 pub(super) fn tables(unit: &Unit) -> Result<Outcome, ShimError> {
     let (private, expected) = read!(prints(unit));
-    Ok(Found(private.differences(&expected)))
+    let mut found = private.differences(&expected);
+    let elf = read!(unit.private());
+    // The private library of another split, in place, is as it was.
+    let is_untouched = unit.manifest.private.origin == Origin::Kept && unit.manifest.mode == Mode::InPlace;
+    if !is_untouched {
+        found.extend(fingerprint::added_segments(&elf, expected.segments));
+    } else if elf.segments.len() != expected.segments {
+        found.push(format!("{} program headers, expected {}", elf.segments.len(), expected.segments));
+    }
+    Ok(Found(found))
 }
 
 pub(super) fn sections(unit: &Unit) -> Result<Outcome, ShimError> {
     let (private, expected) = read!(prints(unit));
-    Ok(Found(private.section_differences(&expected)))
+    let mut found = private.section_differences(&expected);
+    found.extend(fingerprint::contradictions(&read!(unit.private())));
+    Ok(Found(found))
 }
 
 /// Bytes of a folder's file, for checks of other files.

@@ -1,13 +1,13 @@
 //! Checks of the wrapper: what it exports, and that each export is the jump that it must be.
 
-use super::Outcome::{self, Found};
+use super::Outcome::{self, Found, Skip};
 use super::libraries::read;
 use super::unit::{Unit, relocations_by_address, text};
 use crate::elf::{Elf, Relocation, array, slice, u32_at, u64_at};
 use crate::error::ShimError;
 use crate::names;
 use crate::surface;
-use crate::wrapper::{ENDBR64, Export, JUMP, LAST_ERROR, SLOT_ALIGN};
+use crate::wrapper::{ENDBR64, Export, JUMP, LAST_ERROR, SLOT_ALIGN, Wrapper};
 use hipplan_miopen_abi::table::{ATTACH_SYMBOL, MAGIC, TABLE_SYMBOL, VERSION, WRAPPER_VERSION_NODE, WrapperEntry, WrapperTable};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,6 +131,20 @@ impl<'e, 'a> Parts<'e, 'a> {
         let inside = |s: &&crate::elf::Segment| address >= s.address && address - s.address < s.memory_size;
         self.elf.segments.iter().filter(|s| s.kind == elf::PT_LOAD.0).find(inside).is_some_and(|s| s.flags & elf::PF_X.0 != 0)
     }
+}
+
+/// What is generated from the manifest is what is there. Of another version of hipplan, the other checks must do.
+pub(super) fn whole(unit: &Unit) -> Result<Outcome, ShimError> {
+    let manifest = &unit.manifest;
+    if manifest.made_by != env!("CARGO_PKG_VERSION") {
+        return Ok(Skip(format!("it was made by hipplan {}, this is {}", manifest.made_by, env!("CARGO_PKG_VERSION"))));
+    }
+    let private_soname = manifest.private.file.name.clone();
+    let wrapper = Wrapper { soname: manifest.soname.clone(), private_soname, nodes: manifest.nodes.clone(), exports: manifest.exports() };
+    let (expected, there) = (wrapper.build()?, read!(unit.wrapper()));
+    let first = expected.iter().zip(there.bytes).position(|(a, b)| a != b);
+    let first = first.or((expected.len() != there.bytes.len()).then_some(expected.len().min(there.bytes.len())));
+    Ok(Found(first.map(|at| format!("from byte {at:#x} on the wrapper is not what is generated for these names")).into_iter().collect()))
 }
 
 /// The slot of every public name, with the name's index, as its code says.

@@ -10,9 +10,9 @@ mod render;
 mod token;
 
 use crate::error::{At, ShimError};
-use crate::file::Staged;
+use crate::file::{self, Lock, Staged};
 use crate::locate;
-use crate::manifest::Manifest;
+use crate::manifest::{self, FileRecord, Manifest, Mode};
 use crate::names;
 use declarations::Header;
 use std::collections::BTreeSet;
@@ -86,6 +86,7 @@ pub enum HeadersError {
 /// There is no split, the header is none of MIOpen's, or something cannot be written.
 pub fn generate(header: &Path, prefix: &Path) -> Result<Report, HeadersError> {
     let folder = locate::split_folder(prefix)?;
+    let _lock = Lock::take(&folder)?;
     let manifest = Manifest::read(&folder)?;
     let header = header.canonicalize().at(header, "cannot be found")?;
     let source = header.parent().unwrap_or(Path::new("/"));
@@ -108,28 +109,25 @@ pub fn generate(header: &Path, prefix: &Path) -> Result<Report, HeadersError> {
     let (not_exported, not_declared) = (missing(&declared, &exported), missing(&exported, &declared));
     let version = version(source)?;
 
-    let include = public_include(&folder, source);
-    let mut files = copy_public(source, &include.join("miopen"))?;
+    let include = public_include(&folder, source, manifest.mode);
+    let mut made = public_headers(source, &include.join("miopen"))?;
     let package = cmake::Package {
         wrapper: &manifest.wrapper.name,
         wrapper_soname: &manifest.soname,
         private: &manifest.private.file.name,
-        include: &relative(&folder, &include),
+        include: &manifest::relative(&folder, &include),
         version: version.as_deref(),
     };
     let cmake = folder.join("cmake/miopen");
-    let made = [
+    let generated = [
         (folder.join(PRIVATE_INCLUDE).join(PRIVATE_HEADER), Some(render::private_header(&parsed))),
         (include.join(FORWARDING_HEADER), Some(render::forwarding_header())),
         (cmake.join("miopen-config.cmake"), Some(package.config())),
         (cmake.join("miopen-config-version.cmake"), package.version_file()),
     ];
-    for (path, text) in made {
-        if let Some(text) = text {
-            write(&path, text.as_bytes())?;
-            files.push(path);
-        }
-    }
+    made.extend(generated.into_iter().filter_map(|(path, text)| Some((path, text?.into_bytes()))));
+    install(&folder, &manifest, &made)?;
+    let files = made.into_iter().map(|(path, _)| path).collect();
     Ok(Report { files, declared: declared.len(), not_exported, not_declared, version })
 }
 
@@ -145,24 +143,22 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|b| !b.is_ascii_alphanumeric() && *b != b'_')
 }
 
+/// The include paths that a split's public headers may be in. A distribution's libraries are one folder deeper: lib/x86_64-linux-gnu.
+pub(crate) fn public_includes(folder: &Path, mode: Mode) -> Vec<PathBuf> {
+    let above = folder.ancestors().skip(1).take(if mode == Mode::InPlace { 2 } else { 1 });
+    above.map(|prefix| prefix.join("include")).collect()
+}
+
 /// The include path that public headers are found in: the source's own where the libraries are beside it, else `include` beside their folder.
-fn public_include(folder: &Path, source: &Path) -> PathBuf {
+fn public_include(folder: &Path, source: &Path, mode: Mode) -> PathBuf {
     let own = source.parent().unwrap_or(Path::new("/"));
-    let beside = folder.parent().unwrap_or(Path::new("/")).join("include");
-    // A distribution's libraries are one folder deeper: lib/x86_64-linux-gnu.
-    let deeper = folder.parent().and_then(Path::parent).map(|prefix| prefix.join("include"));
-    if deeper.as_deref() == Some(own) { own.to_owned() } else { beside }
+    let all = public_includes(folder, mode);
+    let own = all.iter().find(|path| path.as_path() == own);
+    own.or(all.first()).cloned().unwrap_or_else(|| PathBuf::from("/include"))
 }
 
-/// The path of `to` from `from`; both are absolute and without links.
-fn relative(from: &Path, to: &Path) -> PathBuf {
-    let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
-    let up = from.components().skip(common).map(|_| std::path::Component::ParentDir);
-    up.chain(to.components().skip(common)).collect()
-}
-
-/// Copies the headers beside `miopen.h`, unless they are there; links are followed.
-fn copy_public(source: &Path, target: &Path) -> Result<Vec<PathBuf>, HeadersError> {
+/// The headers beside `miopen.h` and where they go, unless they are there; links are followed.
+fn public_headers(source: &Path, target: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, HeadersError> {
     if target.canonicalize().is_ok_and(|target| target == source) {
         return Ok(Vec::new());
     }
@@ -171,23 +167,60 @@ fn copy_public(source: &Path, target: &Path) -> Result<Vec<PathBuf>, HeadersErro
         let path = entry.at(source, "cannot be read")?.path();
         let is_header = path.extension().is_some_and(|e| e == "h" || e == "hpp") && path.is_file();
         if let Some(name) = path.file_name().filter(|_| is_header) {
-            let target = target.join(name);
-            write(&target, &read(&path)?)?;
-            files.push(target);
+            files.push((target.join(name), read(&path)?));
         }
     }
     files.sort();
     Ok(files)
 }
 
-/// Writes a file, and the folders above it; one that is as it should be stays as it is.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), ShimError> {
-    if std::fs::read(path).is_ok_and(|found| found == bytes) {
-        return Ok(());
+/// Writes files, and the folders above them, and keeps record of them in the manifest. One that is as it should be stays as it is and is
+/// recorded only if it was made here before.
+///
+/// # Errors
+/// One that nobody made here is in the way: then none is written.
+fn install(folder: &Path, manifest: &Manifest, files: &[(PathBuf, Vec<u8>)]) -> Result<(), ShimError> {
+    let (mut records, mut to_write, mut folders) = (Vec::new(), Vec::new(), Vec::new());
+    for (path, bytes) in files {
+        let name = manifest::relative(folder, path);
+        let Some(name) = name.to_str() else {
+            return Err(std::io::Error::from(std::io::ErrorKind::InvalidFilename)).at(path, "the name is not UTF-8");
+        };
+        let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex().to_string();
+        let record = |bytes: &[u8]| FileRecord { name: name.to_owned(), size: bytes.len() as u64, blake3: digest(bytes) };
+        let there = if path.symlink_metadata().is_ok() { Some(std::fs::read(path).at(path, "cannot be read")?) } else { None };
+        let is_made = there.as_ref().is_some_and(|found| manifest.development.contains(&record(found)));
+        match there {
+            Some(found) if found == *bytes && !is_made => continue,
+            Some(found) if found == *bytes => {}
+            Some(_) if !is_made => return Err(ShimError::InTheWay { path: path.clone() }),
+            _ => to_write.push((path, bytes)),
+        }
+        folders.extend(manifest::missing_folders(folder, path));
+        records.push(record(bytes));
     }
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(folder).at(folder, "cannot be made")?;
-    Staged::with(path, bytes)?.commit(None)
+    // While files are replaced, both what they were and what they become is known.
+    let old = &manifest.development;
+    let mut next = manifest.clone();
+    next.add_folders(folders);
+    next.development.extend(records.iter().filter(|r| !old.contains(r)).cloned());
+    if next != *manifest {
+        next.write(folder)?;
+    }
+    for (path, bytes) in to_write {
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        std::fs::create_dir_all(parent).at(parent, "cannot be made")?;
+        file::remove_unfinished(parent);
+        Staged::with(path, bytes)?.commit(None)?;
+    }
+    // Others stay, such as public headers from which this was made.
+    let others: Vec<_> = old.iter().filter(|o| !records.iter().any(|r| r.name == o.name)).cloned().collect();
+    records.extend(others);
+    if next.development != records {
+        next.development = records;
+        next.write(folder)?;
+    }
+    Ok(())
 }
 
 /// MIOpen's version, from `version.h` beside its header.
@@ -215,7 +248,7 @@ mod tests {
 
     #[test]
     fn relative_paths_lead_from_one_to_the_other() {
-        let lead = |from: &str, to: &str| relative(Path::new(from), Path::new(to)).display().to_string();
+        let lead = |from: &str, to: &str| manifest::relative(Path::new(from), Path::new(to)).display().to_string();
         assert_eq!(lead("/p/lib", "/p/include"), "../include");
         assert_eq!(lead("/usr/lib/x86_64-linux-gnu", "/usr/include"), "../../include");
         assert_eq!(lead("/p", "/p/include"), "include");
