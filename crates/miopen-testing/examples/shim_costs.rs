@@ -127,11 +127,9 @@ impl Bench<'_> {
         println!("| | wall, ms | ratio | minor faults | max RSS, KiB |\n|---|---:|---:|---:|---:|");
         let program = self.program("loop")?;
         let idle = || self.sysroot.command(&program).args(["version", "1"]);
-        let samples = alternate(&[
-            &|| sample(&idle()),
-            &|| sample(&self.split.disabled(idle())),
-            &|| sample(&self.split.enabled(idle(), &self.filled)),
-        ])?;
+        let samples = alternate(&[&|| sample(&idle()), &|| sample(&self.split.disabled(idle())), &|| {
+            sample(&self.split.enabled(idle(), &self.filled))
+        }])?;
         let base = ms(&samples[0]);
         for (name, samples) in ["stock", "split, off", "split, on"].iter().zip(&samples) {
             let of = |f: fn(&Sample) -> i64| median(samples.iter().map(|s| f(s) as f64).collect());
@@ -149,11 +147,9 @@ impl Bench<'_> {
             for _ in 0..3 {
                 sample(&driver())?;
             }
-            let samples = alternate(&[
-                &|| sample(&driver()),
-                &|| sample(&self.split.disabled(driver())),
-                &|| sample(&self.split.enabled(driver(), &self.filled)),
-            ])?;
+            let samples = alternate(&[&|| sample(&driver()), &|| sample(&self.split.disabled(driver())), &|| {
+                sample(&self.split.enabled(driver(), &self.filled))
+            }])?;
             let (stock, off, on) = (ms(&samples[0]), ms(&samples[1]), ms(&samples[2]));
             println!("| `{shape}` | {stock:.1} | {:.3} | {:.3} |", off / stock, on / off);
         }
@@ -240,7 +236,13 @@ impl Bench<'_> {
         let samples = alternate(&[&|| sample(&run())])?;
         let part = |at: usize| median(samples[0].iter().filter_map(|s| s.stdout.split_whitespace().nth(at)?.parse().ok()).collect());
         println!("\n| part of a first call | us |\n|---|---:|");
-        let names = ["dlopen of libhipplan.so.0", "store and device opened", "plan read, checked, its module loaded", "first launch", "second launch"];
+        let names = [
+            "dlopen of libhipplan.so.0",
+            "store and device opened",
+            "plan read, checked, its module loaded",
+            "first launch",
+            "second launch",
+        ];
         for (name, at) in names.iter().zip([1, 3, 5, 7, 9]) {
             println!("| {name} | {:.1} |", part(at));
         }
