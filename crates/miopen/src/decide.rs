@@ -252,6 +252,11 @@ fn build(point: EntryPoint, entry: &Entry, most: u64) -> Result<Side, Status> {
             }
             match config.miss {
                 Miss::Private => return declined(Decline::NoPlan),
+                // Left open: a query may still compile it.
+                Miss::Compile if !may_compile && key.kind() == Kind::Plain => {
+                    let text = format_args!("{}: no plan is stored for {}, and only a query compiles one", point.name(), command(key));
+                    return Err(failed(point, status::BAD_PARM, found, text));
+                }
                 // What is compiled would need as much workspace as what is stored.
                 Miss::Compile if !may_compile || found == code::WORKSPACE => return declined(Decline::NoPlan),
                 Miss::Error => {

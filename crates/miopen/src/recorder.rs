@@ -55,3 +55,17 @@ fn temporary(folder: &Path, key: &GraphKey) -> io::Result<(PathBuf, File)> {
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a temporary file"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{GraphKey, temporary};
+
+    #[test]
+    fn writers_of_one_process_id_have_files_of_their_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = GraphKey([7; 32]);
+        let paths: std::collections::BTreeSet<_> = (0..100).map(|_| temporary(folder.path(), &key).expect("a file").0).collect();
+        assert_eq!(paths.len(), 100);
+        assert!(temporary(&folder.path().join("nowhere"), &key).is_err());
+    }
+}

@@ -64,8 +64,12 @@ fn a_miss_is_compiled_if_the_policy_says_so() {
         // Neither a run nor anything else compiles.
         assert_eq!(Case::new(2).run(BackwardData, (0, 0)), NATIVE);
         let id = solution_id::OURS | 1;
-        assert_eq!(Case::new(5).immediate(BackwardData, (0x9000, 8), id), status::BAD_PARM);
+        let early = Case::new(5);
+        assert_eq!(early.immediate(BackwardData, (0x9000, 8), id), status::BAD_PARM);
         assert_eq!(store().compiled.len(), 1);
+        assert_eq!(early.workspace_size(BackwardData), (0, 8), "a query still does");
+        assert_eq!(early.immediate(BackwardData, (0x9000, 8), id), 0);
+        store().compiled.truncate(1);
         // Volumes are compiled for other scalars, too.
         let volume = volume(6);
         assert_eq!(volume.workspace_size(Forward), (0, 8));
