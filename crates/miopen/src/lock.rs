@@ -198,12 +198,11 @@ mod tests {
         let (lock, done) = (ProcessLock::new(), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| match lock.lock_unless(|| (done.load(Relaxed) != 0).then_some(())) {
-                    Ok(_guard) => {
+                scope.spawn(|| {
+                    if let Ok(_guard) = lock.lock_unless(|| (done.load(Relaxed) != 0).then_some(())) {
                         std::thread::sleep(std::time::Duration::from_millis(2));
                         done.fetch_add(1, Relaxed);
                     }
-                    Err(()) => {}
                 });
             }
         });
