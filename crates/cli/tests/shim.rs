@@ -99,7 +99,14 @@ fn what_cannot_be_done_is_said() {
     says(&["shim", "status"], "required");
     says(&["shim", "status", "--pid", "4294967295"], "process 4294967295");
     let library = text(&workshop.usual(&workshop.path("lib")));
-    says(&["shim", "split", "--from", &library, "--in-place", "--lib-dir", "."], "libhipplan_miopen.so.0 was not found");
+    // From a folder where no library was built beside the program.
+    let program = scratch.path("alone/hipplan");
+    std::fs::create_dir(scratch.path("alone")).expect("a folder");
+    std::fs::copy(scratch.hipplan(&[]).get_program(), &program).expect("copied");
+    let mut alone = Command::new(&program);
+    alone.args(["shim", "split", "--from", &library, "--in-place", "--lib-dir", "."]).current_dir(scratch.path("alone")).env_clear();
+    let ran = common::Ran::of(&alone.output().expect("started"));
+    assert!(ran.code == 2 && ran.err.contains("libhipplan_miopen.so.0 was not found"), "{ran:?}");
     for command in [&["shim"][..], &["shim", "split"], &["shim", "check"], &["shim", "status"], &["shim", "unsplit"]] {
         let ran = scratch.run(&[command, &["--help"]].concat());
         assert!(ran.code == 0 && ran.out.contains("Usage"), "{ran:?}");
