@@ -465,7 +465,7 @@ fn too_many_names() {
     let Some(workshop) = Workshop::new() else { return };
     let source = workshop.path("many.c");
     for (count, is_taken) in [(4095, true), (4096, false)] {
-        let code: String = (0..count).map(|i| format!("int miopen{i}(void) {{ return {i}; }}\n")).collect();
+        let code: String = (0..count).map(|i| format!("int miopenN{i}(void) {{ return {i}; }}\n")).collect();
         std::fs::write(&source, code).expect("written");
         let library = workshop.path(&format!("libMIOpen-{count}.so.1"));
         let mut cc = std::process::Command::new("cc");
