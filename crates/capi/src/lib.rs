@@ -4,7 +4,7 @@
 //! layout: `functions` and `types` are what C sees, the rest is what is behind it.
 //!
 //! * Unsafe code is in `functions`, `input`, `output`, `last_error`, `log`, `lane` and `beside`, each for what its first lines say.
-//! * Nothing unwinds into C: every function runs in [`entry`].
+//! * Nothing unwinds into C: every function runs in `entry`.
 //! * Executing allocates nothing and takes one try-lock: `lane`.
 
 #[cfg(feature = "compile")]
