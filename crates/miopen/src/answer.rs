@@ -52,6 +52,14 @@ pub struct Workspace {
     pub size: usize,
 }
 
+impl Workspace {
+    /// What a caller passes. An address without bytes and bytes without an address are no workspace, as for stock MIOpen.
+    #[inline]
+    pub const fn given(address: *mut c_void, size: usize) -> Self {
+        if address.is_null() || size == 0 { NO_WORKSPACE } else { Self { address, size } }
+    }
+}
+
 const NO_WORKSPACE: Workspace = Workspace { address: ptr::null_mut(), size: 0 };
 
 /// The scalars of a fused call in the form that its graph has: `(sums * scale + z) * scale_after`.
@@ -370,9 +378,6 @@ impl Ours {
     fn fit(&self, memory: Memory, workspace: Workspace) -> Result<Bound, Status> {
         if memory.x.is_null() || memory.w.is_null() || memory.y.is_null() {
             return Err(self.bad("a tensor's memory is null"));
-        }
-        if workspace.address.is_null() != (workspace.size == 0) {
-            return Err(self.bad("one of workspace and workspace size is zero, and the other is not"));
         }
         self.forwarded.within(workspace.size).ok_or_else(|| self.too_small(workspace))
     }

@@ -37,6 +37,8 @@ declines! {
     Rank = "rank",
     /// A vectorised layout, CHWN, or numbers that are no strides.
     Layout = "layout",
+    /// Types of x, w and y that MIOpen does not convolve together.
+    Types = "types",
     /// A tensor is computed with in another type than it has.
     CastType = "cast-type",
     /// A convolution mode that MIOpen does not define.

@@ -220,6 +220,10 @@ fn build(point: EntryPoint, entry: &Entry, most: u64) -> Result<Side, Status> {
         counters::decline(family, why);
         Ok(Side::Private(why))
     };
+    let [x, w, y] = key.dtypes;
+    if matches!(key.kind(), Kind::Plain | Kind::Fused { .. }) && (x != w || (x != y && x != data_type::INT8)) {
+        return declined(Decline::Types);
+    }
     let Some((graph, graph_key)) = graph(key, None) else { return declined(Decline::NoGraph) };
     recorder::record(&graph, &graph_key);
     let config = config::get();

@@ -372,6 +372,10 @@ pub unsafe fn read_tensor(tensor: TensorDescriptor, dtype: &mut Enum, layout: &m
     }
     let mut rank = 0;
     checked(native!(miopenGetTensorDescriptorSize(tensor, &raw mut rank)))?;
+    if rank == 0 {
+        // A descriptor that was made and never set: MIOpen follows null pointers then.
+        return Err(NoKey::Status(status::BAD_PARM));
+    }
     let Some(used) = usize::try_from(rank).ok().filter(|rank| (1..=MAX_RANK).contains(rank)) else {
         return Err(NoKey::Declined(Decline::Rank));
     };

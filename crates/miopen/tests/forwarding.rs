@@ -258,6 +258,11 @@ fn a_small_workspace_takes_the_small_plan() {
     case.store(Forward, &[1024, 512, 0]);
     case.workspace_size(Forward);
     assert_eq!(case.find(Forward, (0, 0)).1.map(|p| p.memory), Some(0));
+    // An address without bytes and bytes without an address are no workspace.
+    for workspace in [(0x9000, 0), (0, 1024)] {
+        assert_eq!(case.run(Forward, workspace), 0, "{workspace:?}");
+        assert_eq!(case.find(Forward, workspace).0, 0, "{workspace:?}");
+    }
     // And without such a plan, less is an error.
     let case = Case::new(152);
     case.store(Forward, &[1024]);
@@ -480,10 +485,17 @@ fn what_no_graph_says_is_miopens() {
     case.conv.mode = 9;
     assert_eq!(case.read(Forward).err(), Some(NoKey::Declined(Decline::Mode)));
     // Outputs that MIOpen does not check: no graph has them.
-    let changes: [fn(&mut Case); 5] =
-        [|c| c.y.dims[3] += 1, |c| c.y.dims[0] += 1, |c| c.y.dims[1] += 1, |c| c.conv.groups = 3, |c| c.x.dtype = data_type::INT64];
+    let changes: [fn(&mut Case); 7] = [
+        |c| c.y.dims[3] += 1,
+        |c| c.y.dims[0] += 1,
+        |c| c.y.dims[1] += 1,
+        |c| c.conv.groups = 3,
+        |c| c.x.dtype = data_type::INT64,
+        |c| c.w.dtype = data_type::HALF,
+        |c| c.y.dtype = data_type::HALF,
+    ];
     for (number, change) in changes.into_iter().enumerate() {
-        let mut case = Case::new(204 + number as i32);
+        let mut case = Case::new(220 + number as i32);
         change(&mut case);
         assert_eq!(case.workspace_size(Forward).0, NATIVE);
         assert_eq!(case.run(Forward, (0, 0)), NATIVE);

@@ -10,6 +10,18 @@ use std::path::{Path, PathBuf};
 /// What unfinished files begin with. The dot keeps `ldconfig` away from them.
 pub const UNFINISHED: &str = ".hipplan-split-";
 
+/// Whether a path leads to a regular file. Asked before it is opened: opening a pipe may wait for ever.
+///
+/// # Errors
+/// It is something else, or cannot be looked at.
+pub fn require_regular(path: &Path) -> Result<Metadata, ShimError> {
+    let metadata = std::fs::metadata(path).at(path, "cannot be opened")?;
+    if !metadata.is_file() {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput)).at(path, "is no regular file");
+    }
+    Ok(metadata)
+}
+
 /// A file that can be read as bytes and as a file. Only the pages that are looked at take memory.
 #[derive(Debug)]
 pub struct Mapped {
@@ -24,11 +36,8 @@ impl Mapped {
     /// # Errors
     /// If it cannot be opened or is no regular file.
     pub fn open(path: &Path) -> Result<Self, ShimError> {
+        require_regular(path)?;
         let file = File::open(path).at(path, "cannot be opened")?;
-        let metadata = file.metadata().at(path, "cannot be read")?;
-        if !metadata.is_file() {
-            return Err(io::Error::from(io::ErrorKind::InvalidInput)).at(path, "is no regular file");
-        }
         // SAFETY: nobody may shorten a library that processes can have mapped, this one included: package managers, linkers and this crate
         // write a new file and rename it. Bytes that change meanwhile give wrong tables, and every table is checked.
         let map = unsafe { memmap2::Mmap::map(&file) }.at(path, "cannot be mapped")?;

@@ -112,7 +112,7 @@ macro_rules! direction {
                 // SAFETY: the caller's objects.
                 let answer = unsafe { decide::query(POINT, ConvDirection::$direction, &objects) };
                 let memory = memory!($f1 $f1_memory, $f2 $f2_memory => $out $out_memory);
-                let given = Workspace { address: workspace, size: workspace_size };
+                let given = Workspace::given(workspace, workspace_size);
                 // SAFETY: the caller's memory and places for the answers.
                 let ours = |ours: Ours| unsafe { ours.find(handle, memory, requested, returned, results, given) };
                 answered(POINT, answer, ours, || {
@@ -150,7 +150,7 @@ macro_rules! direction {
                 // SAFETY: the caller's objects.
                 let answer = unsafe { decide::look_up(POINT, ConvDirection::$direction, &objects) };
                 let memory = memory!($f1 $f1_memory, $f2 $f2_memory => $out $out_memory);
-                let given = Workspace { address: workspace, size: workspace_size };
+                let given = Workspace::given(workspace, workspace_size);
                 // SAFETY: the caller's memory and scalars.
                 let ours = |ours: Ours| unsafe { ours.run(handle, alpha, memory, beta, given) };
                 answered(POINT, answer, ours, || {
@@ -306,7 +306,7 @@ macro_rules! direction {
                 // SAFETY: the caller's objects.
                 let answer = unsafe { decide::first_run(POINT, ConvDirection::$direction, &objects) };
                 let memory = memory!($i1 $i1_memory, $i2 $i2_memory => $out $out_memory);
-                let given = Workspace { address: workspace, size: workspace_size };
+                let given = Workspace::given(workspace, workspace_size);
                 // SAFETY: the caller's memory.
                 answered(POINT, answer, |ours| unsafe { ours.immediate(handle, memory, given, id) }, || stray(POINT, id))
             })

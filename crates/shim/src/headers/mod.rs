@@ -132,7 +132,7 @@ pub fn generate(header: &Path, prefix: &Path) -> Result<Report, HeadersError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, HeadersError> {
-    let found = std::fs::metadata(path).at(path, "cannot be read")?.len();
+    let found = file::require_regular(path)?.len();
     if found > MAX_SIZE {
         return Err(HeadersError::Size { path: path.to_owned(), found });
     }
