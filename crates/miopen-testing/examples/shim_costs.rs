@@ -74,9 +74,11 @@ fn alternate(programs: &[&dyn Fn() -> Result<Sample>]) -> Result<Vec<Vec<Sample>
     Ok(samples)
 }
 
-/// Instructions of one more call, in all libraries.
+/// Instructions of one more call, in the libraries of MIOpen.
 fn instructions<'p>(program: impl Fn(u32) -> Program<'p>) -> Result<f64> {
-    let total = |calls| -> Result<u64> { Ok(count(&program(calls))?.libraries().map(|(_, n)| n).sum()) };
+    let total = |calls| -> Result<u64> {
+        Ok(count(&program(calls))?.libraries().filter(|(name, _)| name.starts_with("libMIOpen")).map(|(_, n)| n).sum())
+    };
     Ok((total(1_100)? as f64 - total(100)? as f64) / 1e3)
 }
 
