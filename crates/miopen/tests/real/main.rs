@@ -146,12 +146,12 @@ fn without_a_usable_library_affected_calls_fail_and_others_work() {
 
     let major = split.runtime("major.so", &["VERSION=0x00010000"]);
     let older = split.runtime("older.so", &["VERSION=0"]);
-    let lacking = split.runtime("lacking.so", &["VERSION=1", "WITHOUT_RELEASE"]);
+    let lacking = split.runtime("lacking.so", &["VERSION=1", "WITHOUT_PLAN_KEY"]);
     for (library, reason) in [
         (Path::new("/nowhere/libhipplan.so.0"), "libhipplan.so.0 cannot be opened: /nowhere/libhipplan.so.0: "),
         (&major, "major.so is of version 1.0, and 0.1 or a newer 0.x is needed"),
         (&older, "older.so is of version 0.0, and 0.1 or a newer 0.x is needed"),
-        (&lacking, "lacking.so has no hipplan_release"),
+        (&lacking, "lacking.so has no hipplan_plan_key"),
     ] {
         let enabled = || split.program(&program).env("MIOPEN_HIPDNN_FORWARDING", "1").env("HIPPLAN_LIBRARY", library);
         let on = enabled().run().expect("run");
