@@ -5,10 +5,10 @@
 use hipplan_miopen_testing::callgrind::count;
 use hipplan_miopen_testing::filled::Filled;
 use hipplan_miopen_testing::split::Split;
-use hipplan_miopen_testing::{Language, NaiveKernels, Program, Sysroot};
+use hipplan_miopen_testing::{NaiveKernels, Program, Sysroot};
 use std::error::Error;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Instant;
 
@@ -95,10 +95,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn program(&self, name: &str) -> Result<PathBuf> {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
-        let text = std::fs::read_to_string(sources.join(format!("{name}.c")))?;
-        let include = format!("-I{}", sources.display());
-        Ok(self.sysroot.compile(self.programs.path(), name, Language::C, &text, &[], &[&include, "-O2", "-lm"])?)
+        Ok(self.sysroot.program(self.programs.path(), name)?)
     }
 
     /// Launches of either side do nothing.

@@ -2,24 +2,15 @@
 #ifndef CONV_H
 #define CONV_H
 
+#include "check.h"
+
 #include <hip/hip_runtime_api.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 /* miopen.h uses this type without `struct`, which is no C. */
 typedef struct miopenTensorArgument_t miopenTensorArgument_t;
 #include <miopen/miopen.h>
-
-#define CHECK(call)                                                                                                     \
-    do {                                                                                                                \
-        int check_ = (int)(call);                                                                                       \
-        if (check_ != 0) {                                                                                              \
-            fprintf(stderr, "%s:%d: %s gives %d\n", __FILE__, __LINE__, #call, check_);                                 \
-            exit(2);                                                                                                    \
-        }                                                                                                               \
-    } while (0)
 
 #define EXPECT(condition, ...)                                                                                          \
     do {                                                                                                                \

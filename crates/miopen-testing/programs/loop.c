@@ -7,14 +7,6 @@
  * Prints nanoseconds a call. Results are checked at the end, unless UNCHECKED is in the environment. */
 #include "conv.h"
 
-#include <time.h>
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 int main(int argc, char** argv) {
     double start = now();
     if (argc < 2)
@@ -27,7 +19,7 @@ int main(int argc, char** argv) {
         double begin = now();
         for (long i = 0; i < calls; i++)
             miopenGetVersion(&major, &minor, &patch);
-        printf("ns %.3f\n", (now() - begin) / (double)(calls ? calls : 1));
+        printf("ns %.3f\n", (now() - begin) * 1e3 / (double)(calls ? calls : 1));
         return 0;
     }
     struct Problem p = {1, 4, 8, 8, 4, 3, 3, 1, 1, 1, 1, false};
@@ -60,8 +52,8 @@ int main(int argc, char** argv) {
     if (!getenv("UNCHECKED"))
         compare("result", c.out, c.sums, NULL, 1, 0, c.count);
     if (once)
-        printf("create %.3f find %.3f run %.3f\n", (created - start) / 1e6, (found - described) / 1e6, (end - found) / 1e6);
+        printf("create %.3f find %.3f run %.3f\n", (created - start) / 1e3, (found - described) / 1e3, (end - found) / 1e3);
     else
-        printf("ns %.3f\n", (end - found) / (double)(calls ? calls : 1));
+        printf("ns %.3f\n", (end - found) * 1e3 / (double)(calls ? calls : 1));
     return 0;
 }

@@ -6,27 +6,10 @@
 #include <dlfcn.h>
 #include <hip/hip_runtime_api.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "../../capi/include/hipplan.h"
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-#define CHECK(call)                                                                                                     \
-    do {                                                                                                                \
-        int check_ = (int)(call);                                                                                       \
-        if (check_ != 0) {                                                                                              \
-            fprintf(stderr, "%s:%d: %s gives %d\n", __FILE__, __LINE__, #call, check_);                                 \
-            exit(2);                                                                                                    \
-        }                                                                                                               \
-    } while (0)
+#include "check.h"
 
 #define FUNCTION(name) __typeof__(&name) name##_ = (__typeof__(&name))dlsym(library, #name)
 

@@ -258,6 +258,17 @@ impl Sysroot {
         Err(CompileError::Failed { compiler, status: output.status, log: String::from_utf8_lossy(&output.stderr).into_owned() })
     }
 
+    /// Compiles one of the crate's own programs, `programs/NAME.c`: `folder/name`.
+    ///
+    /// # Errors
+    /// There is no such program, or as of [`compile`](Self::compile).
+    pub fn program(&self, folder: &Path, name: &str) -> Result<PathBuf, CompileError> {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+        let source = sources.join(format!("{name}.c"));
+        let text = fs::read_to_string(&source).map_err(|error| CompileError::Io { path: source, source: error })?;
+        self.compile(folder, name, Language::C, &text, &[], &["-Wextra", &format!("-I{}", sources.display())])
+    }
+
     fn hip_link_option(&self) -> OsString {
         let entries = fs::read_dir(&self.hip).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let name = entries.into_iter().find(|name| name.as_encoded_bytes().starts_with(b"libamdhip64.so."));

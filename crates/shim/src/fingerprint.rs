@@ -5,7 +5,7 @@
 use crate::elf::{Elf, Section, Segment};
 use crate::error::ShimError;
 use crate::names;
-use crate::private::SPARE;
+use crate::private::{POINTERS, SPARE};
 use object::elf;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -217,25 +217,10 @@ fn versions_print(elf: &Elf<'_>) -> String {
 }
 
 fn dynamic_print(elf: &Elf<'_>) -> String {
-    const LEFT_OUT: [elf::DynamicTag; 14] = [
-        elf::DT_SONAME,
-        elf::DT_RUNPATH,
-        elf::DT_RPATH,
-        elf::DT_STRTAB,
-        elf::DT_STRSZ,
-        elf::DT_SYMTAB,
-        elf::DT_HASH,
-        elf::DT_GNU_HASH,
-        elf::DT_VERSYM,
-        elf::DT_VERDEF,
-        elf::DT_VERNEED,
-        elf::DT_RELA,
-        elf::DT_JMPREL,
-        elf::DT_RELR,
-    ];
+    const NAMES: [elf::DynamicTag; 5] = [elf::DT_SONAME, elf::DT_RUNPATH, elf::DT_RPATH, elf::DT_STRTAB, elf::DT_STRSZ];
     let is_name = |tag: i64| [elf::DT_NEEDED, elf::DT_AUXILIARY, elf::DT_FILTER].iter().any(|t| t.0 == tag);
     let mut hasher = Hasher::new();
-    for entry in elf.dynamic.iter().filter(|d| !LEFT_OUT.iter().chain(&SPARE).any(|t| t.0 == d.tag)) {
+    for entry in elf.dynamic.iter().filter(|d| !NAMES.iter().chain(&POINTERS).chain(&SPARE).any(|t| t.0 == d.tag)) {
         hasher.number(entry.tag.cast_unsigned());
         match is_name(entry.tag) {
             true => hasher.text(elf.string(entry.value).unwrap_or_default()),

@@ -32,6 +32,19 @@ const BLOCK_ALIGN: u64 = 64;
 /// Entries of the dynamic section that may give their place to a search path.
 pub(crate) const SPARE: [elf::DynamicTag; 2] = [elf::DT_RELACOUNT, elf::DT_SYMENT];
 
+/// Dynamic entries that point at tables which may move.
+pub(crate) const POINTERS: [elf::DynamicTag; 9] = [
+    elf::DT_SYMTAB,
+    elf::DT_HASH,
+    elf::DT_GNU_HASH,
+    elf::DT_VERSYM,
+    elf::DT_VERDEF,
+    elf::DT_VERNEED,
+    elf::DT_RELA,
+    elf::DT_JMPREL,
+    elf::DT_RELR,
+];
+
 /// What to change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'r> {
@@ -273,18 +286,6 @@ impl<'e, 'a> Plan<'e, 'a> {
     }
 
     fn dynamic(&mut self, soname: Option<u32>, runpath: Option<u32>, strings: u64, strings_size: u64) -> Result<(), Unsuitable> {
-        /// Entries that point at tables which may move.
-        const POINTERS: [elf::DynamicTag; 9] = [
-            elf::DT_SYMTAB,
-            elf::DT_HASH,
-            elf::DT_GNU_HASH,
-            elf::DT_VERSYM,
-            elf::DT_VERDEF,
-            elf::DT_VERNEED,
-            elf::DT_RELA,
-            elf::DT_JMPREL,
-            elf::DT_RELR,
-        ];
         let elf = self.elf;
         // DT_RPATH counts only where there is no DT_RUNPATH.
         let path_tag =

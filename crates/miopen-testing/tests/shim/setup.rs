@@ -1,7 +1,7 @@
 //! What the tests share: compiled programs, a filled store.
 
+use hipplan_miopen_testing::Sysroot;
 use hipplan_miopen_testing::filled::Filled;
-use hipplan_miopen_testing::{Language, Sysroot};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,13 +15,7 @@ pub(crate) static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir
 pub(crate) fn program(sysroot: &Sysroot, name: &str) -> PathBuf {
     static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().expect("not poisoned");
-    let compile = || {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
-        let text = std::fs::read_to_string(sources.join(format!("{name}.c"))).expect("the program's text");
-        let include = format!("-I{}", sources.display());
-        let options = ["-std=gnu11", "-O1", "-Wall", "-Wextra", &include, "-lm", "-lpthread", "-ldl"];
-        sysroot.compile(FOLDER.path(), name, Language::C, &text, &[], &options).unwrap_or_else(|error| panic!("{error}"))
-    };
+    let compile = || sysroot.program(FOLDER.path(), name).unwrap_or_else(|error| panic!("{error}"));
     built.entry(name.to_owned()).or_insert_with(compile).clone()
 }
 
