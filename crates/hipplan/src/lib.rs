@@ -40,12 +40,13 @@ mod runtime;
 pub use hipplan_exec::{
     Arguments, BindingIx, BoundPlan, CodeObjects, Device, ExecError, Executable, InvalidValue, Loader, Loaders, MemorySpace, Plan,
     RawHipStream, Restore, RestoreMiss, Stream, VariantPack, WORKSPACE_ALIGN, Workspace, WorkspaceRef, cpu, describe_misses,
-    find_by_graph_key, find_for_targets, hip, reference,
+    find_by_graph_key, find_for_targets, hip, plugin, reference,
 };
 pub use hipplan_planner::hip::compiler;
 pub use hipplan_planner::{
-    BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, Offer, Outcome, Persistence, Progress,
-    ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site, ToolUse, compile_batch, compile_graph, ensure_plan,
+    BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, InProcess, InProcessPlan, Offer, Outcome,
+    Persistence, PluginCompiler, Progress, ProviderAnswer, ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site,
+    ToolUse, compile_batch, compile_graph, compile_in_process, ensure_plan, survey,
 };
 pub use hipplan_serialize::code_object::{self, CodeObject};
 pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
@@ -59,7 +60,7 @@ pub use hipplan_serialize::{
     DiagonalAlignment, Digest, Feature, Features, FieldRole, GraphBuf, GraphBuilder, GraphError, GraphKey, Knob, Limits,
     MoeGroupedMatmulMode, NodeIx, NormFwdPhase, Op, OpKind, PaddingMode, PlanIdentity, PlanKey, PlanRef, PointwiseMode, Policy,
     ReductionMode, ResampleMode, RootHash, Scalar, ScalarType, SelectionKey, Target, TensorAttribute, TensorAttributes, TensorHandle,
-    TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id, explain, floors, form, graph, hipdnn,
+    TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id, engine_id_of_text, explain, floors, form, graph, hipdnn,
     json, ops,
 };
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport, default_store_path};

@@ -6,7 +6,7 @@ use hipplan_exec::hip::HipProgram;
 use hipplan_fuzzing::{Generator, Rng, Style};
 use hipplan_planner::hip::HipCompiler;
 use hipplan_planner::hip::compiler::{KernelCompileError, KernelCompiler, KernelSource};
-use hipplan_planner::{CompileError, Providers, Request, compile_graph};
+use hipplan_planner::{CompileError, Providers, Request, Site, compile_graph};
 use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{
     ConvMode, DataType, GraphBuf, GraphBuilder, Limits, OpKind, PointwiseMode, Policy, ReductionMode, Target, TensorAttributes, Uid, ops,
@@ -56,7 +56,7 @@ impl Lowering {
     /// Compiles a graph, and reads its program as the loader does.
     fn lower(&mut self, graph: &GraphBuf) {
         let target: Target = "gfx942".parse().unwrap();
-        let compiled = match compile_graph(&graph.view(), &Request { target: &target, policy: &Policy::Default }, &self.providers) {
+        let compiled = match compile_graph(&graph.view(), &Request { site: &Site::of(&target), policy: &Policy::DEFAULT }, &self.providers) {
             Ok(compiled) => compiled,
             Err(CompileError::NoApplicableEngines { .. } | CompileError::NoKey(_)) => {
                 self.count.declined += 1;

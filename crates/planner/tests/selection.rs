@@ -39,12 +39,7 @@ impl Compiler for Fake {
         if let Some(reason) = self.refuses {
             return Err(Refusal::Declined(reason.to_owned()));
         }
-        let offer = |engine: &&str| Offer {
-            engine: (*engine).to_owned(),
-            engine_revision: "r1".into(),
-            knobs: Vec::new(),
-            persistence: self.persistence,
-        };
+        let offer = |engine: &&str| Offer { persistence: self.persistence.clone(), ..Offer::new(*engine, "r1") };
         Ok(self.engines.iter().map(offer).collect())
     }
 
@@ -75,7 +70,7 @@ fn providers(fakes: impl IntoIterator<Item = Fake>) -> Providers {
 
 fn compile(graph: &GraphBuf, policy: &Policy, providers: &Providers) -> Result<String, CompileError> {
     let target: Target = "gfx942".parse().expect("a target");
-    let plan = compile_graph(&graph.view(), &Request { target: &target, policy }, providers)?;
+    let plan = compile_graph(&graph.view(), &Request { site: &Site::of(&target), policy }, providers)?;
     let view = hipplan_serialize::plan::PlanView::open(&plan.bytes).expect("a plan");
     assert_eq!(view.meta().target.as_str(), "gfx942");
     let payload = view.payload().expect("a payload").accept("fake", 1, 3).expect("accepted");
@@ -87,10 +82,10 @@ fn an_old_provider_is_never_shown_a_runtime_scalar() {
     let (old, old_asked) = Fake::new("old", ApiVersion::BASELINE);
     let (new, new_asked) = Fake::new("new", ApiVersion::RUNTIME_PASS_BY_VALUE);
     let both = providers([old, new]);
-    assert_eq!(compile(&graph(true), &Policy::Default, &both).expect("compiled"), "new/FAKE");
+    assert_eq!(compile(&graph(true), &Policy::DEFAULT, &both).expect("compiled"), "new/FAKE");
     assert_eq!((old_asked.load(Ordering::SeqCst), new_asked.load(Ordering::SeqCst)), (0, 1));
     // The same provider serves the same graph with a constant.
-    assert_eq!(compile(&graph(false), &Policy::Default, &both).expect("compiled"), "old/FAKE");
+    assert_eq!(compile(&graph(false), &Policy::DEFAULT, &both).expect("compiled"), "old/FAKE");
     assert_eq!((old_asked.load(Ordering::SeqCst), new_asked.load(Ordering::SeqCst)), (1, 1));
 }
 
@@ -101,7 +96,7 @@ fn when_nobody_will_everybody_says_why() {
     folding.refuses = Some("folds the scalar of node 0 into its kernel");
     let mut all = providers([old, folding]);
     all.add(Box::new(hipplan_planner::cpu::CpuCompiler));
-    let error = compile(&graph(true), &Policy::Default, &all).expect_err("refused");
+    let error = compile(&graph(true), &Policy::DEFAULT, &all).expect_err("refused");
     let text = error.to_string();
     for part in [
         "no applicable engines for target gfx942",
@@ -112,7 +107,7 @@ fn when_nobody_will_everybody_says_why() {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     assert_eq!(asked.load(Ordering::SeqCst), 0);
-    let error = compile(&graph(true), &Policy::Default, &Providers::none()).expect_err("refused");
+    let error = compile(&graph(true), &Policy::DEFAULT, &Providers::none()).expect_err("refused");
     assert!(error.to_string().contains("there are no providers"));
 }
 
@@ -121,23 +116,22 @@ fn a_policy_names_the_engine() {
     let (mut fake, _) = Fake::new("fake", ApiVersion::NEWEST_KNOWN);
     fake.engines = &["FIRST", "SECOND"];
     let all = providers([fake]);
-    assert_eq!(compile(&graph(false), &Policy::Default, &all).expect("compiled"), "fake/FIRST");
-    assert_eq!(compile(&graph(false), &Policy::Engine("SECOND".into()), &all).expect("compiled"), "fake/SECOND");
-    assert!(matches!(compile(&graph(false), &Policy::Engine("THIRD".into()), &all), Err(CompileError::NoApplicableEngines { .. })));
+    assert_eq!(compile(&graph(false), &Policy::DEFAULT, &all).expect("compiled"), "fake/FIRST");
+    assert_eq!(compile(&graph(false), &Policy::engine("SECOND"), &all).expect("compiled"), "fake/SECOND");
+    assert!(matches!(compile(&graph(false), &Policy::engine("THIRD"), &all), Err(CompileError::NoApplicableEngines { .. })));
 }
 
 #[test]
 fn what_cannot_be_kept_is_not_stored() {
     let (mut fake, _) = Fake::new("fake", ApiVersion::NEWEST_KNOWN);
-    fake.persistence = Persistence::ProcessOnly;
-    let error = compile(&graph(false), &Policy::Default, &providers([fake])).expect_err("refused");
+    fake.persistence = Persistence::ProcessOnly("it is a fake".into());
+    let error = compile(&graph(false), &Policy::DEFAULT, &providers([fake])).expect_err("refused");
     assert!(error.to_string().contains("cannot persist"), "{error}");
 }
 
 #[test]
 fn names_and_preferences_of_the_author_do_not_reach_the_plan() {
-    let target = Target::Cpu;
-    let request = Request { target: &target, policy: &Policy::Default };
+    let request = Request { site: &Site::of(&Target::Cpu), policy: &Policy::DEFAULT };
     let plan = |graph: &GraphBuf| compile_graph(&graph.view(), &request, &Providers::default()).expect("compiled").bytes;
     let mut other = GraphBuilder::new();
     let y = TensorAttributes::packed(DataType::Float, &[4]).set_name("result").clone();
@@ -163,6 +157,6 @@ fn a_graph_that_needs_raised_limits_compiles() {
     let limits = Limits { max_rank: 12, ..Limits::DEFAULT };
     let graph = build(&limits).expect("within these limits");
     let (fake, asked) = Fake::new("fake", ApiVersion::BASELINE);
-    assert_eq!(compile(&graph, &Policy::Default, &providers([fake])).expect("compiled"), "fake/FAKE");
+    assert_eq!(compile(&graph, &Policy::DEFAULT, &providers([fake])).expect("compiled"), "fake/FAKE");
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
