@@ -75,7 +75,7 @@ impl Quickstart {
         let mut table = output::table(&["graph", "operations", "key", ">restore", ">run", ">error/bound", "result"]);
         let mut marks = Vec::new();
         for ((row, graph), result) in report.rows.iter().zip(&graphs).zip(&ran) {
-            let operations = graph.as_ref().map(super::ls::operations).unwrap_or_default();
+            let operations = graph.as_ref().map(|graph| super::ls::operations(&graph.view())).unwrap_or_default();
             let key = row.graph.map(|k| k.short()).unwrap_or_default();
             let cell =
                 |value: &Value, unit: &str, scale: f64| value.as_f64().map_or_else(String::new, |v| format!("{:.0} {unit}", v * scale));
