@@ -4,6 +4,7 @@ use crate::agreement;
 use crate::arguments::ArgumentTable;
 use crate::code_objects::NoCodeObjects;
 use crate::memory_space::SpaceKey;
+use crate::shapes::PlanShapes;
 use crate::{CodeObjects, Device, ExecError, Executable, Loaders, MemorySpace, Stream, VariantPack, WorkspaceRef};
 use hipplan_serialize::plan::{PayloadView, PlanView};
 use hipplan_serialize::{GraphKey, PlanKey, Target, VerifiedGraph};
@@ -93,7 +94,7 @@ impl<'a> Plan<'a> {
         device: &Device,
         loaders: &Loaders,
         agrees: impl FnOnce(&PayloadView<'_>) -> Result<(), ExecError>,
-        name: impl FnMut(u32) -> Option<(i64, String)>,
+        name: impl Fn(u32) -> Option<(i64, String)>,
     ) -> Result<BoundPlan, ExecError> {
         let meta = self.view.meta();
         check_target(meta.target.as_str(), device)?;
@@ -101,8 +102,12 @@ impl<'a> Plan<'a> {
         self.view.check_runtime_set(&payload)?;
         agrees(&payload)?;
         let space = device.memory_space();
-        let table = ArgumentTable::new(meta, &payload, space, name)?;
+        let shapes = PlanShapes::of_plan(&self.view, &payload, &name)?;
+        let mut table = ArgumentTable::new(meta, &payload, space, shapes, name)?;
         let executable = loader.load(&self.view, &payload, device, self.code_objects)?;
+        if !executable.takes_shapes() {
+            table.refuse_shapes(loader.kind());
+        }
         Ok(BoundPlan { table, executable, workspace_size: meta.workspace_size.to_native(), space: SpaceKey::of(space), key: self.key() })
     }
 }
@@ -167,7 +172,8 @@ impl BoundPlan {
     /// starts at a multiple of [`WorkspaceRef::align`]; a plan that needs none takes `&mut []` on every device.
     ///
     /// # Errors
-    /// [`ExecError::InvalidValue`] for a missing or unusable entry of the pack, before anything is computed; a workspace or stream that
+    /// [`ExecError::InvalidValue`] for a missing or unusable entry of the pack, and [`ExecError::Shape`] for shapes that the plan's graph
+    /// does not take, before anything is computed; a workspace or stream that
     /// is another device's, or a workspace that is too small or badly aligned; what the device reports.
     pub fn execute<'w>(
         &mut self,
