@@ -2,11 +2,12 @@
 
 use crate::error::InvalidValue;
 use crate::memory_space::SpaceKey;
-use crate::shapes::{NO_SHAPES, PlanShapes, ShapeError, ShapeOverrides};
-use crate::variant_pack::{Entry, VariantPack, What};
+use crate::shapes::{NO_SHAPES, Overridable, ShapeOverrides};
+use crate::variant_pack::{Element, Entry, VariantPack, What};
 use crate::{ExecError, MemorySpace};
 use hipplan_serialize::DataType;
 use hipplan_serialize::plan::{ArchivedBindingV1, ArchivedPlanMetaV1, BindingKind, BindingRole, PayloadView};
+use std::ffi::c_void;
 
 /// Position of a tensor among the bindings in the plan's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +27,6 @@ struct Label {
     text: String,
     span_bytes: u64,
 }
-
-/// One element of a tensor's type in its first bytes, aligned for any type.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(8))]
-struct Element([u8; 8]);
 
 /// A binding and its argument in the current execution: all that filling touches, in one place.
 #[derive(Debug)]
@@ -58,6 +54,8 @@ struct Slot {
 pub(crate) struct ArgumentTable {
     slots: Vec<Slot>,
     labels: Vec<Label>,
+    /// Canonical ordinals, by position in `slots`.
+    ordinals: Vec<u32>,
     /// Positions in `slots`, ascending by uid.
     by_uid: Vec<(i64, BindingIx)>,
     /// Where each entry of the pack before stood in `slots`: packs seldom change their order.
@@ -66,8 +64,8 @@ pub(crate) struct ArgumentTable {
     space: SpaceKey,
     /// Number of the current execution, or of the last. What packs of others gave is forgotten by counting on, which costs nothing.
     execution: u64,
-    /// What overrides of shapes are checked by; nothing for plans whose shapes are fixed.
-    shapes: Option<Box<PlanShapes>>,
+    /// What overrides of shapes are checked by.
+    shapes: Overridable,
     /// Slots have the spans of overridden shapes, not those of the bindings.
     is_reshaped: bool,
 }
@@ -81,7 +79,6 @@ impl ArgumentTable {
         meta: &ArchivedPlanMetaV1,
         payload: &PayloadView<'_>,
         space: MemorySpace,
-        shapes: Option<PlanShapes>,
         mut name: impl FnMut(u32) -> Option<(i64, String)>,
     ) -> Result<Self, ExecError> {
         let mut slots = Vec::with_capacity(meta.bindings.len());
@@ -117,15 +114,14 @@ impl ArgumentTable {
         let mut by_uid: Vec<_> = slots.iter().zip(0..).map(|(s, i)| (s.uid, BindingIx(i))).collect();
         by_uid.sort_unstable_by_key(|&(uid, _)| uid);
         let seen = vec![0; slots.len()];
-        let shapes = shapes.map(Box::new);
-        Ok(Self { slots, labels, by_uid, seen, space: SpaceKey::of(space), execution: 0, shapes, is_reshaped: false })
+        let ordinals = meta.bindings.iter().map(|b| b.ordinal.to_native()).collect();
+        let shapes = Overridable::Fixed;
+        Ok(Self { slots, labels, ordinals, by_uid, seen, space: SpaceKey::of(space), execution: 0, shapes, is_reshaped: false })
     }
 
-    /// Refuses overrides of shapes from now on, because the executable of this kind does not look at them.
-    pub(crate) fn refuse_shapes(&mut self, kind: &'static str) {
-        if let Some(shapes) = &mut self.shapes {
-            shapes.refuse(kind);
-        }
+    /// What overrides of shapes are checked by; before this is called, shapes are fixed.
+    pub(crate) fn set_shapes(&mut self, shapes: Overridable) {
+        self.shapes = shapes;
     }
 
     /// Begins an execution: takes the pack's entries, and forgets those of the pack before (R16 §4.6). Nothing is dereferenced but the host
@@ -166,9 +162,10 @@ impl ArgumentTable {
                 slot.span_bytes = label.span_bytes;
             }
         }
-        let Some((first, ..)) = pack.shapes().iter().next() else { return self.fill_entries(pack.entries()) };
-        let Some(shapes) = &mut self.shapes else { return Err(ShapeError::NotEnabled { uid: first }.into()) };
-        shapes.accept(pack.shapes())?;
+        if pack.shapes().is_empty() {
+            return self.fill_entries(pack.entries());
+        }
+        let shapes = self.shapes.accept(pack.shapes())?;
         self.is_reshaped = true;
         for &(uid, span_bytes) in shapes.spans() {
             if let Ok(at) = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid) {
@@ -203,14 +200,44 @@ impl ArgumentTable {
         Ok(())
     }
 
-    pub(crate) fn arguments(&self) -> Arguments<'_> {
-        Arguments { slots: &self.slots, execution: self.execution, table: self }
+    /// `pack` is the one that the table has been filled with.
+    pub(crate) fn arguments<'t>(&'t self, pack: &'t VariantPack<'_>) -> Arguments<'t> {
+        Arguments { slots: &self.slots, execution: self.execution, table: self, pack }
     }
 
     /// Bytes between the first element and the last of the binding with this uid.
     pub(crate) fn span_bytes(&self, uid: i64) -> Option<u64> {
         let at = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok()?;
         Some(self.labels[self.by_uid[at].1.0 as usize].span_bytes)
+    }
+
+    /// Position in `slots` of the tensor that the pack's entry at `position` names.
+    fn position_of(&self, position: usize, uid: i64) -> Option<usize> {
+        let seen = self.seen.get(position).map(|&at| at as usize);
+        seen.filter(|&at| self.slots.get(at).is_some_and(|slot| slot.uid == uid)).or_else(|| {
+            let at = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok()?;
+            Some(self.by_uid[at].1.0 as usize)
+        })
+    }
+
+    /// The ordinal of the tensor at this position of `slots`, and what an entry for it points to.
+    fn forward(&self, at: usize, entry: &Entry) -> Result<(u32, *mut c_void), ExecError> {
+        let slot = &self.slots[at];
+        let pointer = match entry.what {
+            What::Device | What::Raw | What::RawOverride => entry.pointer,
+            What::Scalar | What::Override => entry.element.0.as_ptr().cast_mut(),
+        };
+        // Of the other kinds, `fill` has seen to what would be read as something else; what a constant is given is not read at all.
+        if slot.kind == BindingKind::DefaultedScalar {
+            match entry.what {
+                What::Device => return Err(self.invalid(at, InvalidValue::TensorForScalar)),
+                What::Scalar | What::Override if entry.dtype != slot.dtype => {
+                    return Err(self.invalid(at, InvalidValue::ScalarType { found: entry.dtype, expected: slot.dtype }));
+                }
+                _ => {}
+            }
+        }
+        Ok((self.ordinals[at], pointer.cast()))
     }
 
     #[cold]
@@ -266,7 +293,7 @@ impl Slot {
     fn scalar(&mut self, entry: &Entry) -> Option<bool> {
         match (self.kind, entry.what) {
             (BindingKind::DefaultedScalar, What::Override) | (BindingKind::RuntimeScalar, What::Scalar | What::Override) => {
-                self.element = Element(entry.element);
+                self.element = entry.element;
                 Some(entry.dtype == self.dtype)
             }
             (BindingKind::RuntimeScalar, What::Raw | What::RawOverride) | (BindingKind::DefaultedScalar, What::RawOverride) => {
@@ -337,13 +364,15 @@ pub struct Arguments<'t> {
     execution: u64,
     /// For messages.
     table: &'t ArgumentTable,
+    /// What the caller gave.
+    pack: &'t VariantPack<'t>,
 }
 
 impl<'t> Arguments<'t> {
     /// The shapes that this execution overrides: checked against the plan's graph, and each tensor has a buffer.
     pub fn shapes(&self) -> &'t ShapeOverrides {
         match &self.table.shapes {
-            Some(shapes) if self.table.is_reshaped => shapes.overrides(),
+            Overridable::Checked(shapes) if self.table.is_reshaped => shapes.overrides(),
             _ => &NO_SHAPES,
         }
     }
@@ -384,6 +413,27 @@ impl<'t> Arguments<'t> {
             Some(slot) if matches!(slot.kind, BindingKind::Constant | BindingKind::DefaultedScalar) => Ok(slot.baked.0),
             _ => Err(self.missing(binding)),
         }
+    }
+
+    /// The pack as the caller gave it, for a provider that reads it itself (R16 §4.9): canonical ordinal and pointer of every entry that names a
+    /// tensor of the plan, in the pack's order, entries of constants and of scalars with a default among them, whatever they hold. For a raw
+    /// entry it is the caller's own pointer, for a typed scalar one to its element, which lies in the pack; both are good until the execution
+    /// returns.
+    ///
+    /// # Errors
+    /// [`ExecError::InvalidValue`] in place of an entry for a scalar with a default that is a typed buffer or a scalar of another type: the
+    /// provider would read it as an element in host memory.
+    pub fn forwarded(&self) -> impl Iterator<Item = Result<(u32, *mut c_void), ExecError>> {
+        let Self { table, pack, .. } = *self;
+        pack.entries().iter().enumerate().filter_map(move |(position, entry)| {
+            let at = table.position_of(position, entry.uid)?;
+            Some(table.forward(at, entry))
+        })
+    }
+
+    /// Entries in the pack, of unknown uids too.
+    pub fn entries(&self) -> usize {
+        self.pack.len()
     }
 
     #[cold]

@@ -92,7 +92,7 @@ struct Reshaped {
 impl Reshaped {
     /// The program with these shapes. The last that was asked for is kept, so that asking again costs nothing.
     fn executable(&mut self, shapes: &ShapeOverrides) -> Result<&mut cpu::Executable, ShapeError> {
-        let fail = |reason: String| ShapeError::Provider { provider: CPU_PAYLOAD_KIND, reason };
+        let fail = |reason: String| ShapeError::Provider { provider: CPU_PAYLOAD_KIND.to_owned(), reason };
         let kept = self.prepared.take().filter(|(set, _)| *set == shapes.set());
         let (set, executable) = match kept {
             Some(kept) => kept,
@@ -148,7 +148,7 @@ impl Executable for CpuExecutable {
         // for, and writable where they are outputs, so that they are borrowed exclusively and overlap nothing (or the caller of
         // `VariantPack::raw` promised all that). With overrides, the program has been prepared, and so checked, with the shapes
         // of `Arguments::shapes`: buffers of overridden tensors were held against those, and the other tensors in memory have the
-        // shapes of the graph, which `PlanShapes::of_plan` has shown to be those of their bindings; steps, places and types are
+        // shapes of the graph, which `shapes::of_plan` has shown to be those of their bindings; steps, places and types are
         // the same. The workspace is as large as the program in either form asks for: preparing refuses a tensor that ends
         // beyond it. Its size and alignment were checked by `BoundPlan::execute`.
         unsafe { executable.run(&self.bases, workspace.as_ptr()) };

@@ -25,6 +25,12 @@ pub enum ExecError {
     /// The plan executes another graph.
     #[error("the plan executes graph {plan}, not {graph}")]
     OtherGraph { plan: String, graph: String },
+    /// The caller's uids end before the plan's tensors do.
+    #[error("{found} uids are given, and the plan has a tensor of canonical ordinal {ordinal}; give one uid for each ordinal, from 0 on")]
+    UidsMissing { found: usize, ordinal: u32 },
+    /// The caller's uids do not tell two tensors apart.
+    #[error("uid {uid} is given for the tensors of canonical ordinals {first} and {second}; each needs a uid of its own")]
+    UidTwice { uid: i64, first: u32, second: u32 },
     /// Two graphs with one key and different encodings. Never seen.
     #[error("graph {0} and the plan have one key and different canonical encodings; please report this")]
     KeyCollision(String),

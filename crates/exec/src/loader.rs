@@ -13,6 +13,14 @@ pub trait Loader: Send + Sync {
     /// The payload versions that it accepts. Staleness is this range, not a build version.
     fn versions(&self) -> RangeInclusive<u32>;
 
+    /// Whether the plan can be loaded here, beyond its kind and version: a lookup passes over a plan that is refused. Nothing is loaded.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn accepts(&self, _plan: &PlanView<'_>, _payload: &PayloadView<'_>) -> Result<(), ExecError> {
+        Ok(())
+    }
+
     /// Makes a payload executable on a device. Kind and version have been accepted, the runtime set agrees with the bindings, and the
     /// plan's target loads on the device.
     ///
@@ -66,12 +74,13 @@ impl Loaders {
         self.0.insert(0, loader);
     }
 
-    /// Whether some loader accepts the plan's payload, by its kind and version.
+    /// Whether some loader accepts the plan's payload: by its kind and version, and by what the loader itself asks of it.
     ///
     /// # Errors
     /// No loader does, or the payload's head is damaged.
     pub fn accept(&self, plan: &PlanView<'_>) -> Result<(), ExecError> {
-        self.loader_of(plan).map(|_| ())
+        let (loader, payload) = self.loader_of(plan)?;
+        loader.accepts(plan, &payload)
     }
 
     /// The loader of a plan's payload, and the payload behind its version check.

@@ -4,10 +4,10 @@ use crate::agreement;
 use crate::arguments::ArgumentTable;
 use crate::code_objects::NoCodeObjects;
 use crate::memory_space::SpaceKey;
-use crate::shapes::PlanShapes;
+use crate::shapes;
 use crate::{CodeObjects, Device, ExecError, Executable, Loaders, MemorySpace, Stream, VariantPack, WorkspaceRef};
 use hipplan_serialize::plan::{PayloadView, PlanView};
-use hipplan_serialize::{GraphKey, PlanKey, Target, VerifiedGraph};
+use hipplan_serialize::{Canonical, GraphKey, PlanKey, Target, VerifiedGraph};
 
 /// A checked plan over borrowed bytes.
 #[derive(Clone, Copy)]
@@ -72,6 +72,44 @@ impl<'a> Plan<'a> {
     /// As [`bind_by_key`](Self::bind_by_key), and when the plan executes another graph. The canonical encodings are compared in
     /// full: keys alone are not trusted.
     pub fn bind_by_graph(&self, device: &Device, loaders: &Loaders, graph: &VerifiedGraph<'_>) -> Result<BoundPlan, ExecError> {
+        let canonical = self.canonical_of(graph)?;
+        let agrees = |payload: &PayloadView<'_>| agreement::check(self.view.meta(), payload, graph, &canonical.uids);
+        self.bind(device, loaders, agrees, |ordinal| named(graph, &canonical, ordinal))
+    }
+
+    /// Loads the plan on a device; packs will name tensors by the caller's uids, which are given by canonical ordinal. They are what a caller
+    /// kept of the graph ([`Canonical::uids`](hipplan_serialize::Canonical::uids)) when it is gone.
+    ///
+    /// # Errors
+    /// As [`bind_by_key`](Self::bind_by_key), and when a tensor that packs may name has no uid, or two have the same.
+    pub fn bind_by_uids(&self, device: &Device, loaders: &Loaders, uids: &[i64]) -> Result<BoundPlan, ExecError> {
+        self.check_uids(uids)?;
+        self.bind(device, loaders, |_| Ok(()), |ordinal| Some((*uids.get(ordinal as usize)?, String::new())))
+    }
+
+    /// A plan that cannot be loaded, because its provider cannot persist it, and what it was compiled into in this process. Packs will name
+    /// tensors by the uids of `graph`, and messages by its names.
+    ///
+    /// # Errors
+    /// As [`bind_by_graph`](Self::bind_by_graph), but that no loader is asked.
+    pub fn bind_prepared(
+        &self,
+        device: &Device,
+        graph: &VerifiedGraph<'_>,
+        executable: Box<dyn Executable>,
+    ) -> Result<BoundPlan, ExecError> {
+        let canonical = self.canonical_of(graph)?;
+        check_target(self.view.meta().target.as_str(), device)?;
+        let payload = self.view.payload()?.read_tables()?;
+        self.view.check_runtime_set(&payload)?;
+        agreement::check(self.view.meta(), &payload, graph, &canonical.uids)?;
+        let name = |ordinal| named(graph, &canonical, ordinal);
+        let table = ArgumentTable::new(self.view.meta(), &payload, device.memory_space(), name)?;
+        self.bound(device, &payload, table, executable, &name)
+    }
+
+    /// The canonical form of a graph that is the plan's.
+    fn canonical_of(&self, graph: &VerifiedGraph<'_>) -> Result<Canonical, ExecError> {
         let canonical = graph.canonical()?;
         if canonical.key != self.graph_key() {
             return Err(ExecError::OtherGraph { plan: self.graph_key().to_string(), graph: canonical.key.to_string() });
@@ -79,12 +117,23 @@ impl<'a> Plan<'a> {
         if canonical.encoding != self.view.canonical()? {
             return Err(ExecError::KeyCollision(canonical.key.to_string()));
         }
-        let agrees = |payload: &PayloadView<'_>| agreement::check(self.view.meta(), payload, graph, &canonical.uids);
-        self.bind(device, loaders, agrees, |ordinal| {
-            let uid = *canonical.uids.get(ordinal as usize)?;
-            let tensor = graph.tensor(graph.find(uid)?);
-            Some((uid.0, tensor.name.to_owned()))
-        })
+        Ok(canonical)
+    }
+
+    /// Every tensor that packs may name has a uid, and one of its own.
+    fn check_uids(&self, uids: &[i64]) -> Result<(), ExecError> {
+        let bindings = &self.view.meta().bindings;
+        let mut given = Vec::with_capacity(bindings.len());
+        for binding in bindings.iter() {
+            let ordinal = binding.ordinal.to_native();
+            let Some(&uid) = uids.get(ordinal as usize) else { return Err(ExecError::UidsMissing { found: uids.len(), ordinal }) };
+            given.push((uid, ordinal));
+        }
+        given.sort_unstable();
+        match given.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            Some(pair) => Err(ExecError::UidTwice { uid: pair[0].0, first: pair[0].1, second: pair[1].1 }),
+            None => Ok(()),
+        }
     }
 
     /// `agrees` looks at the payload once a loader has accepted its kind and version; `name` gives the caller's uid and name of a
@@ -101,15 +150,30 @@ impl<'a> Plan<'a> {
         let (loader, payload) = loaders.loader_of(&self.view)?;
         self.view.check_runtime_set(&payload)?;
         agrees(&payload)?;
-        let space = device.memory_space();
-        let shapes = PlanShapes::of_plan(&self.view, &payload, &name)?;
-        let mut table = ArgumentTable::new(meta, &payload, space, shapes, name)?;
+        let table = ArgumentTable::new(meta, &payload, device.memory_space(), &name)?;
         let executable = loader.load(&self.view, &payload, device, self.code_objects)?;
-        if !executable.takes_shapes() {
-            table.refuse_shapes(loader.kind());
-        }
-        Ok(BoundPlan { table, executable, workspace_size: meta.workspace_size.to_native(), space: SpaceKey::of(space), key: self.key() })
+        self.bound(device, &payload, table, executable, &name)
     }
+
+    fn bound(
+        &self,
+        device: &Device,
+        payload: &PayloadView<'_>,
+        mut table: ArgumentTable,
+        executable: Box<dyn Executable>,
+        name: &dyn Fn(u32) -> Option<(i64, String)>,
+    ) -> Result<BoundPlan, ExecError> {
+        table.set_shapes(shapes::of_plan(&self.view, payload, executable.takes_shapes(), name)?);
+        let workspace_size = self.view.meta().workspace_size.to_native();
+        Ok(BoundPlan { table, executable, workspace_size, space: SpaceKey::of(device.memory_space()), key: self.key() })
+    }
+}
+
+/// The caller's uid and name of the tensor with this canonical ordinal.
+fn named(graph: &VerifiedGraph<'_>, canonical: &Canonical, ordinal: u32) -> Option<(i64, String)> {
+    let uid = *canonical.uids.get(ordinal as usize)?;
+    let tensor = graph.tensor(graph.find(uid)?);
+    Some((uid.0, tensor.name.to_owned()))
 }
 
 /// Whether code for a plan's target runs on the device. That may be a target that no lookup by graph tries, such as one that states one of
@@ -190,6 +254,6 @@ impl BoundPlan {
         }
         stream.check(self.space)?;
         self.table.fill(pack)?;
-        self.executable.execute(&self.table.arguments(), workspace, stream)
+        self.executable.execute(&self.table.arguments(pack), workspace, stream)
     }
 }

@@ -4,9 +4,10 @@ use crate::ExecError;
 use hipplan_serialize::canon::{self, DecodeError};
 use hipplan_serialize::plan::{PayloadView, PlanView};
 use hipplan_serialize::{GraphBuf, Limits, ReshapeError, ShapeOverride, TensorIx, Uid};
+use std::collections::HashSet;
 
 /// Execute-time shapes that cannot be had.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the message of each variant says what its fields are")]
 pub enum ShapeError {
@@ -24,7 +25,7 @@ pub enum ShapeError {
     Graph(#[from] DecodeError),
     /// The graph may have these shapes, and the provider does not execute it with them.
     #[error("override shapes: provider {provider} does not execute the graph with these shapes: {reason}")]
-    Provider { provider: &'static str, reason: String },
+    Provider { provider: String, reason: String },
 }
 
 /// Shapes by uid or ordinal in two flat lists, which keep their memory.
@@ -144,10 +145,90 @@ impl ShapeOverrides {
 /// An execution without overrides.
 pub(crate) static NO_SHAPES: ShapeOverrides = ShapeOverrides::new();
 
-/// What a plan keeps to check overrides by. Only plans whose graph has opted in have it.
+/// Whether executions of a plan may have shapes of their own.
+#[derive(Debug)]
+pub(crate) enum Overridable {
+    /// The plan's graph has not opted in.
+    Fixed,
+    /// It has, and still no shapes are taken, for this reason.
+    Refused(ShapeError),
+    /// Shapes are taken that this accepts.
+    Checked(Box<PlanShapes>),
+}
+
+impl Overridable {
+    /// Takes a set of overrides, which is not empty.
+    ///
+    /// # Errors
+    /// What is wrong with them, or why none are taken.
+    pub(crate) fn accept(&mut self, given: &ShapeList) -> Result<&PlanShapes, ShapeError> {
+        match self {
+            Self::Fixed => Err(ShapeError::NotEnabled { uid: given.iter().next().map_or(0, |(uid, ..)| uid) }),
+            Self::Refused(error) => Err(error.clone()),
+            Self::Checked(shapes) => {
+                shapes.accept(given)?;
+                Ok(shapes)
+            }
+        }
+    }
+}
+
+/// Reads what a plan's graph says of shapes, if it has opted in; other plans pay for nothing. `is_taken` says whether the plan's executable
+/// looks at shapes; `author` gives the caller's uid and name of a tensor by its ordinal.
+///
+/// # Errors
+/// The canonical section is damaged, or the bindings are not those of the graph in it: buffers are checked against the bindings, and their
+/// shapes against the graph. A graph beyond [`Limits::DEFAULT`] is no error before a shape is overridden.
+pub(crate) fn of_plan(
+    plan: &PlanView<'_>,
+    payload: &PayloadView<'_>,
+    is_taken: bool,
+    author: &dyn Fn(u32) -> Option<(i64, String)>,
+) -> Result<Overridable, ExecError> {
+    if !plan.is_override_shape_enabled() {
+        return Ok(Overridable::Fixed);
+    }
+    if !is_taken {
+        let provider = plan.meta().provider.as_str().to_owned();
+        let reason = "it executes the shapes that were compiled".to_owned();
+        return Ok(Overridable::Refused(ShapeError::Provider { provider, reason }));
+    }
+    let encoding = plan.canonical()?;
+    let graph = match named(encoding, author) {
+        Ok(graph) => graph,
+        Err(error) => return Ok(Overridable::Refused(error.into())),
+    };
+    let view = graph.view();
+    let uids: Vec<Uid> = view.tensors().iter().map(|tensor| tensor.uid).collect();
+    crate::agreement::check(plan.meta(), payload, &view, &uids)?;
+    let shapes = PlanShapes { graph, last: ShapeList::new(), overrides: ShapeOverrides::new(), spans: Vec::new() };
+    Ok(Overridable::Checked(Box::new(shapes)))
+}
+
+/// A plan's graph with the caller's uids and names, its tensors in order of ordinals. Who names the plan's bindings only, or gives a virtual
+/// tensor the uid of another, leaves the virtual ones to be numbered here.
+fn named(encoding: &[u8], author: &dyn Fn(u32) -> Option<(i64, String)>) -> Result<GraphBuf, DecodeError> {
+    let by_ordinal = canon::decode(encoding, &Limits::DEFAULT)?;
+    let view = by_ordinal.view();
+    let authors = |ordinal| author(ordinal).unwrap_or((i64::from(ordinal), String::new()));
+    let tensors = || view.tensors().iter().zip(0_u32..);
+    let mut taken: HashSet<i64> = tensors().filter(|(tensor, _)| !tensor.is_virtual).map(|(_, ordinal)| authors(ordinal).0).collect();
+    let mut names = Vec::with_capacity(view.tensors().len());
+    let mut free = i64::MIN;
+    for (tensor, ordinal) in tensors() {
+        let (mut uid, name) = authors(ordinal);
+        while tensor.is_virtual && !taken.insert(uid) {
+            (uid, free) = (free, free.saturating_add(1));
+        }
+        names.push((Uid(uid), name));
+    }
+    canon::decode_as(encoding, &Limits::DEFAULT, &|ordinal| names.get(ordinal as usize).cloned())
+}
+
+/// What a plan keeps to check overrides by.
 #[derive(Debug)]
 pub(crate) struct PlanShapes {
-    /// The plan's graph, with the caller's uids and names; its tensors stand in order of ordinals.
+    /// The plan's graph, as [`named`].
     graph: GraphBuf,
     /// The last overrides that were accepted, as the pack gave them; empty if there are none.
     last: ShapeList,
@@ -155,47 +236,16 @@ pub(crate) struct PlanShapes {
     overrides: ShapeOverrides,
     /// Uid and bytes of each overridden tensor.
     spans: Vec<(i64, u64)>,
-    /// The kind of payload that executes with the graph's shapes only.
-    refused_by: Option<&'static str>,
 }
 
 impl PlanShapes {
-    /// Reads what a plan's graph says of shapes, if it has opted in. `author` gives the caller's uid and name of a tensor by its ordinal.
-    ///
-    /// # Errors
-    /// The canonical section is damaged, or the bindings are not those of the graph in it: buffers are checked against the bindings, and
-    /// their shapes against the graph.
-    pub(crate) fn of_plan(
-        plan: &PlanView<'_>,
-        payload: &PayloadView<'_>,
-        author: &dyn Fn(u32) -> Option<(i64, String)>,
-    ) -> Result<Option<Self>, ExecError> {
-        if !plan.is_override_shape_enabled() {
-            return Ok(None);
-        }
-        let author = |ordinal| author(ordinal).map(|(uid, name)| (Uid(uid), name));
-        let graph = canon::decode_as(plan.canonical()?, &Limits::DEFAULT, &author).map_err(ShapeError::Graph)?;
-        let view = graph.view();
-        let uids: Vec<Uid> = view.tensors().iter().map(|tensor| tensor.uid).collect();
-        crate::agreement::check(plan.meta(), payload, &view, &uids)?;
-        Ok(Some(Self { graph, last: ShapeList::new(), overrides: ShapeOverrides::new(), spans: Vec::new(), refused_by: None }))
-    }
-
-    /// Refuses every set from now on: the executable of this kind does not look at them.
-    pub(crate) fn refuse(&mut self, kind: &'static str) {
-        self.refused_by = Some(kind);
-    }
-
     /// Takes a set of overrides, which is not empty. The last set is accepted again without looking at it twice, and without allocating.
     ///
     /// # Errors
     /// What is wrong with them.
-    pub(crate) fn accept(&mut self, given: &ShapeList) -> Result<(), ShapeError> {
+    fn accept(&mut self, given: &ShapeList) -> Result<(), ShapeError> {
         if self.last == *given {
             return Ok(());
-        }
-        if let Some(provider) = self.refused_by {
-            return Err(ShapeError::Provider { provider, reason: "it executes the shapes that were compiled".to_owned() });
         }
         // Whatever is refused from here on leaves nothing to fall back to.
         self.last.clear();

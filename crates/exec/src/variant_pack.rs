@@ -24,6 +24,11 @@ pub(crate) enum What {
     Override,
 }
 
+/// One element of a tensor's type in its first bytes, aligned for any type.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(8))]
+pub(crate) struct Element(pub(crate) [u8; 8]);
+
 /// One entry: flat, because executing walks all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -32,8 +37,8 @@ pub(crate) struct Entry {
     pub(crate) pointer: *mut u8,
     /// Bytes of a buffer, 0 at a null pointer; all that can be where the caller did not say.
     pub(crate) len: u64,
-    /// Value of a scalar: an element of its type in the first bytes.
-    pub(crate) element: [u8; 8],
+    /// Value of a scalar.
+    pub(crate) element: Element,
     /// Whose memory a buffer is. Of a raw entry it is any: its caller promised that it is the plan's device's.
     pub(crate) space: SpaceKey,
     pub(crate) what: What,
@@ -45,7 +50,7 @@ pub(crate) struct Entry {
 impl Entry {
     fn new(uid: i64, what: What) -> Self {
         let pointer = std::ptr::null_mut();
-        Self { uid, pointer, len: 0, element: [0; 8], space: SpaceKey::ANY, what, dtype: DataType::Unset, writable: false }
+        Self { uid, pointer, len: 0, element: Element::default(), space: SpaceKey::ANY, what, dtype: DataType::Unset, writable: false }
     }
 }
 
@@ -171,7 +176,7 @@ impl<'b> VariantPack<'b> {
     fn value(&mut self, uid: i64, what: What, value: TensorValue) -> &mut Self {
         let dtype = value.data_type();
         // Every value is an element of its own type.
-        let element = value.to_element(dtype).unwrap_or_default();
+        let element = Element(value.to_element(dtype).unwrap_or_default());
         self.push(Entry { element, dtype, ..Entry::new(uid, what) })
     }
 

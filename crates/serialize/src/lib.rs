@@ -67,7 +67,10 @@ pub use error::GraphError;
 pub use floors::{Feature, Features};
 pub use graph::{GraphBuf, NodeIx, OperandRef, ReshapeError, ShapeOverride, TensorIx, TensorView, VerifiedGraph};
 pub use handle::TensorHandle;
-pub use key::{ContentHash, Digest, GraphKey, Knob, PlanIdentity, PlanKey, PlanRef, Policy, RootHash, SelectionKey, engine_id};
+pub use key::{
+    ContentHash, Digest, GraphKey, Knob, PlanIdentity, PlanKey, PlanRef, Policy, RootHash, SelectionKey, engine_id, engine_id_of_text,
+    engine_id_text,
+};
 pub use limits::Limits;
 pub use ops::{FieldRole, Op, OpKind, Uid};
 pub use scalar::{Scalar, ScalarType};

@@ -2,7 +2,7 @@
 
 use super::PlanError;
 use crate::key::{Knob, PlanIdentity};
-use crate::{ApiVersion, DataType, GraphKey, PlanKey, engine_id};
+use crate::{ApiVersion, DataType, GraphKey, PlanKey, engine_id_of_text};
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// All that is known of a plan without its payload.
@@ -19,7 +19,7 @@ pub struct PlanMetaV1 {
     pub provider: String,
     /// Engine that compiled it.
     pub engine: String,
-    /// hipDNN's id of the engine's name.
+    /// hipDNN's id of the engine's name, or the id that stands there in place of one.
     pub engine_id: i64,
     /// Revision of the engine.
     pub engine_revision: String,
@@ -49,7 +49,7 @@ impl PlanMetaV1 {
             target: target.clone(),
             provider: provider.clone(),
             engine: engine.clone(),
-            engine_id: engine_id(engine),
+            engine_id: engine_id_of_text(engine),
             engine_revision: engine_revision.clone(),
             api_floor: [major, minor, patch],
             knobs,
@@ -205,7 +205,7 @@ impl ArchivedPlanMetaV1 {
     /// What bytecheck cannot know: numbers in range, lists in order.
     pub(super) fn check(&self) -> Result<(), PlanError> {
         let fail = |field: String, found: String, expected: String| PlanError::MetadataField { field, found, expected };
-        if self.engine_id != engine_id(self.engine.as_str()) {
+        if self.engine_id != engine_id_of_text(self.engine.as_str()) {
             return Err(fail("engine id".into(), self.engine_id.to_string(), format!("the id of {:?}", self.engine.as_str())));
         }
         for (first, second) in self.knobs.iter().zip(self.knobs.iter().skip(1)) {

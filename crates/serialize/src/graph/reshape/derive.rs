@@ -56,7 +56,7 @@ impl Dims<'_> {
     }
 
     /// Sizes, before and now, at this distance from the last dim; 1 where there is none.
-    fn from_last(&self, distance: usize) -> (i64, i64) {
+    fn at_distance(&self, distance: usize) -> (i64, i64) {
         let at = |dims: &[i64]| dims.iter().rev().nth(distance).copied().unwrap_or(1);
         (at(self.was), at(self.now))
     }
@@ -160,7 +160,7 @@ impl<'n> Node<'n, '_> {
             let distance = out.len().checked_sub(axis)?.checked_sub(1)?;
             let (mut was, mut now, mut has_changed) = (1, 1, false);
             for input in self.inputs() {
-                let (before, after) = input.from_last(distance);
+                let (before, after) = input.at_distance(distance);
                 (was, now, has_changed) = (was.max(before), now.max(after), has_changed | (before != after));
             }
             match has_changed {
@@ -200,7 +200,7 @@ impl Slide<'_> {
 /// Dims of a matrix product of this rank.
 fn product(rank: usize, a: Dims<'_>, b: Dims<'_>) -> Vec<i64> {
     let at = |distance| {
-        let (a, b) = (a.from_last(distance).1, b.from_last(distance).1);
+        let (a, b) = (a.at_distance(distance).1, b.at_distance(distance).1);
         match distance {
             0 => b,
             1 => a,
