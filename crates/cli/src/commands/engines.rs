@@ -98,7 +98,7 @@ fn offer_json(offer: &hipplan::Offer) -> Value {
     };
     let knob = |k: &KnobInfo| {
         json!({
-            "id": k.id, "description": k.description, "default": k.default.to_string(), "values": k.values(),
+            "id": k.id, "description": k.description, "default": k.default.to_string(), "values": k.expected(),
             "deprecated": k.deprecated,
         })
     };
@@ -137,7 +137,7 @@ fn print(
                         Persistence::ProcessOnly(why) => ("this process only", Some(format!("cannot persist: {why}"))),
                     };
                     let wish = (preferred == Some(engine_id_of_text(&offer.engine))).then(|| "the graph prefers it".to_owned());
-                    let knobs = offer.knobs.iter().map(|k| format!("{}={} ({})", k.id, k.default, k.values()));
+                    let knobs = offer.knobs.iter().map(|k| format!("{}={} ({})", k.id, k.default, k.expected()));
                     let detail = why.into_iter().chain(wish).chain(knobs).collect::<Vec<_>>().join("; ");
                     table.add_row([provider.clone(), output::name(&offer.engine), plans.to_owned(), output::name(&detail)]);
                 }
