@@ -39,19 +39,14 @@ mod runtime;
 
 pub use hipplan_exec::{
     Arguments, BindingIx, BoundPlan, CodeObjects, Device, ExecError, Executable, InvalidValue, Loader, Loaders, MemorySpace, Plan,
-<<<<<<< HEAD
-    RawHipStream, Restore, RestoreMiss, Stream, VariantPack, WORKSPACE_ALIGN, Workspace, WorkspaceRef, cpu, describe_misses,
-    find_by_graph_key, find_for_targets, hip, plugin, reference,
-=======
     RawHipStream, Restore, RestoreMiss, ShapeError, ShapeOverrides, Stream, TensorShape, VariantPack, WORKSPACE_ALIGN, Workspace,
-    WorkspaceRef, cpu, describe_misses, find_by_graph_key, find_for_targets, hip, reference,
->>>>>>> origin/C
+    WorkspaceRef, cpu, describe_misses, find_by_graph_key, find_for_targets, hip, plugin, reference,
 };
 pub use hipplan_planner::hip::compiler;
 pub use hipplan_planner::{
-    BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, InProcess, InProcessPlan, Offer, Outcome,
-    Persistence, PluginCompiler, Progress, ProviderAnswer, ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site,
-    ToolUse, compile_batch, compile_graph, compile_in_process, ensure_plan, survey,
+    BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, InProcess, InProcessPlan, Offer,
+    Outcome, Persistence, PluginCompiler, Progress, ProviderAnswer, ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow,
+    Request, Site, ToolUse, compile_batch, compile_graph, compile_in_process, ensure_plan, survey,
 };
 pub use hipplan_serialize::code_object::{self, CodeObject};
 pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
@@ -64,15 +59,9 @@ pub use hipplan_serialize::{
     AlignedBytes, ApiVersion, AttentionImplementation, AttributeError, AttributeValue, Canonical, ContentHash, ConvMode, DataType,
     DiagonalAlignment, Digest, Feature, Features, FieldRole, GraphBuf, GraphBuilder, GraphError, GraphKey, Knob, Limits,
     MoeGroupedMatmulMode, NodeIx, NormFwdPhase, Op, OpKind, PaddingMode, PlanIdentity, PlanKey, PlanRef, PointwiseMode, Policy,
-<<<<<<< HEAD
-    ReductionMode, ResampleMode, RootHash, Scalar, ScalarType, SelectionKey, Target, TensorAttribute, TensorAttributes, TensorHandle,
-    TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id, engine_id_of_text, explain, floors, form, graph, hipdnn,
-    json, ops,
-=======
     ReductionMode, ResampleMode, ReshapeError, RootHash, Scalar, ScalarType, SelectionKey, ShapeOverride, Target, TensorAttribute,
     TensorAttributes, TensorHandle, TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id,
-    explain, floors, form, graph, hipdnn, json, ops,
->>>>>>> origin/C
+    engine_id_of_text, engine_id_text, explain, floors, form, graph, hipdnn, json, ops,
 };
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport, default_store_path};
 pub use runtime::{RestoreError, Runtime};
