@@ -36,12 +36,12 @@ export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllv
 -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
 CARGO_TARGET_DIR="$out/build" cargo +nightly build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target "$triple"
 
-# Freed memory that is kept aside would count as the readers' own.
-export ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=0
 if [ "$packs" -gt 0 ]; then
     read -ra plugins <<<"${HIPPLAN_PLUGINS_UNDER_TEST:-}"
     "$out/build/$triple/release/variant_packs" "$packs" "${plugins[@]}"
 fi
+# Freed memory that is kept aside would count as the readers' own.
+export ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=0
 bad=0
 for target in "${targets[@]}"; do
     if [ "$seconds" -eq 0 ]; then
