@@ -41,7 +41,9 @@ impl Context {
         let plan = Plan::open(payload.plan())?;
         let kind = plan.view().payload()?.kind();
         if kind != CPU_PAYLOAD_KIND {
-            return Err(Failure::invalid(format!("serialised context: its plan holds a payload of kind {kind}, expected {CPU_PAYLOAD_KIND}")));
+            return Err(Failure::invalid(format!(
+                "serialised context: its plan holds a payload of kind {kind}, expected {CPU_PAYLOAD_KIND}"
+            )));
         }
         let found = runtime_uids(&plan, payload.uids())?;
         // Which slots are host pointers is the one thing that nobody may be wrong about.
@@ -111,7 +113,9 @@ fn runtime_uids(plan: &Plan<'_>, uids: &[i64]) -> Result<Vec<i64>, Failure> {
     let tables = plan.view().payload()?.read_tables().map_err(|e| Failure::invalid(e.to_string()))?;
     let uid_of = |ordinal: i64| {
         let uid = usize::try_from(ordinal).ok().and_then(|at| uids.get(at)).copied();
-        uid.ok_or_else(|| Failure::invalid(format!("the plan has a runtime scalar of ordinal {ordinal}, and there are {} uids", uids.len())))
+        uid.ok_or_else(|| {
+            Failure::invalid(format!("the plan has a runtime scalar of ordinal {ordinal}, and there are {} uids", uids.len()))
+        })
     };
     let mut runtime = tables.runtime_uids().map(uid_of).collect::<Result<Vec<_>, _>>()?;
     runtime.sort_unstable();

@@ -2,15 +2,15 @@
 
 use crate::failure::Failure;
 use crate::{last_error, log};
-use hipplan_engine_abi::Status;
+use hipplan_engine_abi::status::{self, Status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs the body of a function of the ABI.
 #[inline]
-pub(crate) fn status(body: impl FnOnce() -> Result<(), Failure>) -> Status {
+pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> Status {
     // A context that panics loses the copy of its plan that it was executing; nothing else is left half done.
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => Status::SUCCESS,
+        Ok(Ok(())) => status::SUCCESS,
         other => failed(other),
     }
 }
@@ -18,7 +18,7 @@ pub(crate) fn status(body: impl FnOnce() -> Result<(), Failure>) -> Status {
 #[cold]
 fn failed(outcome: std::thread::Result<Result<(), Failure>>) -> Status {
     let failure = match outcome {
-        Ok(Ok(())) => return Status::SUCCESS,
+        Ok(Ok(())) => return status::SUCCESS,
         Ok(Err(failure)) => failure,
         Err(payload) => {
             let said = payload.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| payload.downcast_ref::<String>().cloned());
@@ -48,11 +48,11 @@ mod tests {
     #[test]
     fn a_panic_is_a_status() {
         std::panic::set_hook(Box::new(|_| {}));
-        let panicked = status(|| panic!("number {}", 7));
-        let loud = status(|| std::panic::panic_any(Loud));
+        let panicked = call(|| panic!("number {}", 7));
+        let loud = call(|| std::panic::panic_any(Loud));
         let _ = std::panic::take_hook();
-        assert_eq!((panicked, loud), (Status::INTERNAL_ERROR, Status::INTERNAL_ERROR));
-        assert_eq!(status(|| Ok(())), Status::SUCCESS);
-        assert_eq!(status(|| Err(Failure::bad_param("no"))), Status::BAD_PARAM);
+        assert_eq!((panicked, loud), (status::INTERNAL_ERROR, status::INTERNAL_ERROR));
+        assert_eq!(call(|| Ok(())), status::SUCCESS);
+        assert_eq!(call(|| Err(Failure::bad_param("no"))), status::BAD_PARAM);
     }
 }

@@ -1,7 +1,7 @@
 //! Why a function failed: a status and a text.
 
 use crate::payload::PayloadError;
-use hipplan_engine_abi::Status;
+use hipplan_engine_abi::status::{self, Status};
 use hipplan_exec::ExecError;
 use hipplan_planner::CompileError;
 use hipplan_serialize::GraphError;
@@ -22,22 +22,22 @@ impl Failure {
 
     /// An argument that cannot be used at all: null, or no handle.
     pub(crate) fn bad_param(text: impl Into<String>) -> Self {
-        Self::new(Status::BAD_PARAM, text)
+        Self::new(status::BAD_PARAM, text)
     }
 
     /// An argument that can be read and is refused.
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
-        Self::new(Status::INVALID_VALUE, text)
+        Self::new(status::INVALID_VALUE, text)
     }
 
     /// The engine does not execute the graph.
     pub(crate) fn not_applicable(text: impl Into<String>) -> Self {
-        Self::new(Status::NOT_APPLICABLE, text)
+        Self::new(status::NOT_APPLICABLE, text)
     }
 
     /// What the caller cannot mend.
     pub(crate) fn internal(text: impl Into<String>) -> Self {
-        Self::new(Status::INTERNAL_ERROR, text)
+        Self::new(status::INTERNAL_ERROR, text)
     }
 }
 
@@ -88,10 +88,10 @@ impl From<PlanError> for Failure {
 impl From<ExecError> for Failure {
     fn from(error: ExecError) -> Self {
         let status = match &error {
-            ExecError::OutOfMemory { .. } => Status::ALLOC_FAILED,
+            ExecError::OutOfMemory { .. } => status::ALLOC_FAILED,
             // What is wrong with a buffer, or with the plan of a serialised context.
-            ExecError::InvalidValue { .. } | ExecError::Plan(_) | ExecError::Cpu(_) | ExecError::Target { .. } => Status::INVALID_VALUE,
-            _ => Status::INTERNAL_ERROR,
+            ExecError::InvalidValue { .. } | ExecError::Plan(_) | ExecError::Cpu(_) | ExecError::Target { .. } => status::INVALID_VALUE,
+            _ => status::INTERNAL_ERROR,
         };
         Self::new(status, error.to_string())
     }

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::overrides::Overrides;
-use hipplan_engine_abi::DeviceBuffer;
+use hipplan_engine_abi::types::DeviceBuffer;
 use hipplan_exec::{BoundPlan, MemorySpace, Stream, VariantPack, WORKSPACE_ALIGN, WorkspaceRef};
 use std::ffi::c_void;
 

@@ -3,7 +3,7 @@
 //! They are found again by their address alone, so that whatever the host gives back is either what it was lent or refused.
 
 use crate::failure::Failure;
-use hipplan_engine_abi::ConstData;
+use hipplan_engine_abi::types::ConstData;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ static LENT: Mutex<BTreeMap<usize, Box<[u8]>>> = Mutex::new(BTreeMap::new());
 
 /// Keeps bytes for the host; at least one.
 pub(crate) fn lend(bytes: Box<[u8]>) -> ConstData {
-    let lent = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
+    let lent = ConstData::of(&bytes);
     LENT.lock().unwrap_or_else(PoisonError::into_inner).insert(bytes.as_ptr().addr(), bytes);
     lent
 }
@@ -41,6 +41,6 @@ mod tests {
         assert!(give_back(inside, "bytes").is_err());
         assert!(give_back(lent, "bytes").is_ok());
         assert!(give_back(lent, "bytes").is_err());
-        assert!(give_back(ConstData { ptr: std::ptr::null(), size: 0 }, "bytes").is_ok());
+        assert!(give_back(ConstData::EMPTY, "bytes").is_ok());
     }
 }

@@ -3,7 +3,8 @@
 //! Logged are each failure, with the text that the host may also ask for, and each context that is made. Without a function nothing is
 //! logged.
 
-use hipplan_engine_abi::{LoggingCallback, Severity};
+use hipplan_engine_abi::status::{SEVERITY_ERROR, SEVERITY_INFO, SEVERITY_WARN, Severity};
+use hipplan_engine_abi::types::LoggingCallback;
 use std::ffi::CString;
 use std::sync::{PoisonError, RwLock};
 
@@ -14,7 +15,7 @@ struct Sink {
     level: Severity,
 }
 
-static SINK: RwLock<Sink> = RwLock::new(Sink { callback: None, level: Severity::WARN });
+static SINK: RwLock<Sink> = RwLock::new(Sink { callback: None, level: SEVERITY_WARN });
 
 /// Sends lines to a function from now on; none stops it.
 pub(crate) fn set_callback(callback: LoggingCallback) {
@@ -27,11 +28,11 @@ pub(crate) fn set_level(level: Severity) {
 }
 
 pub(crate) fn info(text: impl FnOnce() -> String) {
-    send(Severity::INFO, text);
+    send(SEVERITY_INFO, text);
 }
 
 pub(crate) fn error(text: &str) {
-    send(Severity::ERROR, || text.to_owned());
+    send(SEVERITY_ERROR, || text.to_owned());
 }
 
 fn send(severity: Severity, text: impl FnOnce() -> String) {

@@ -39,7 +39,10 @@ impl Overrides {
         for (((&uid, &length), &shape), &stride) in uids.iter().zip(lengths).zip(shapes).zip(strides) {
             let rank = length as usize;
             if rank > Limits::DEFAULT.max_rank {
-                return Err(Failure::invalid(format!("the override of uid {uid} has rank {rank}, the most is {}", Limits::DEFAULT.max_rank)));
+                return Err(Failure::invalid(format!(
+                    "the override of uid {uid} has rank {rank}, the most is {}",
+                    Limits::DEFAULT.max_rank
+                )));
             }
             // SAFETY: as above; the rank is the element's of `lengths`.
             let shape = unsafe { array(shape, rank, "the shape of an override") }?;

@@ -44,7 +44,9 @@ pub enum PayloadError {
     TooLong { found: u64, expected: u64 },
     #[error("serialised context: it starts with {found:02x?}, expected {MAGIC:02x?}; it is another plugin's")]
     Magic { found: [u8; 8] },
-    #[error("serialised context: format {major}.{minor}, this plugin reads {MAJOR}.0 to {MAJOR}.{MINOR}; compile the graph again, or use a plugin that reads it")]
+    #[error(
+        "serialised context: format {major}.{minor}, this plugin reads {MAJOR}.0 to {MAJOR}.{MINOR}; compile the graph again, or use a plugin that reads it"
+    )]
     Version { major: u16, minor: u16 },
     #[error("serialised context: the header has {found} bytes, expected {expected}")]
     Header { found: u32, expected: u32 },
@@ -87,7 +89,11 @@ pub struct Payload {
 
 impl std::fmt::Debug for Payload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Payload").field("uids", &self.uids).field("runtime", &self.runtime).field("plan", &self.plan).finish_non_exhaustive()
+        f.debug_struct("Payload")
+            .field("uids", &self.uids)
+            .field("runtime", &self.runtime)
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
     }
 }
 
@@ -293,7 +299,10 @@ mod tests {
         // The fourth uid becomes the first.
         assert_eq!(forged(|b| b.copy_within(64..72, 88)).err(), Some(PayloadError::DuplicateUid { uid: 7 }));
         assert!(matches!(forged(|b| b[96..104].fill(0)), Err(PayloadError::RuntimeUid { uid: 0, problem: "no tensor of the graph" })));
-        assert!(matches!(forged(|b| b.copy_within(96..104, 104)), Err(PayloadError::RuntimeUid { uid: -3, problem: "not in ascending order" })));
+        assert!(matches!(
+            forged(|b| b.copy_within(96..104, 104)),
+            Err(PayloadError::RuntimeUid { uid: -3, problem: "not in ascending order" })
+        ));
         assert_eq!(forged(|b| b[120] = 9).err(), Some(PayloadError::Padding { at: 120, found: 9 }));
         assert!(Payload::new(&[1, 1], &[], b"").is_err() && Payload::new(&[1], &[2], b"").is_err());
     }

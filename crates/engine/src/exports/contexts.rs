@@ -7,13 +7,14 @@ use crate::object::{borrow, create, destroy};
 use crate::overrides::Overrides;
 use crate::pointers::{array, bytes, check_out, give};
 use crate::{entry, graph, log, stream};
-use hipplan_engine_abi::{ConstData, DeviceBuffer, EngineHandle, ExecutionContext, Status};
+use hipplan_engine_abi::status::Status;
+use hipplan_engine_abi::types::{self, ConstData, DeviceBuffer, ExecutionContext, Stream};
 use std::ffi::c_void;
 
 /// Makes a handle.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipdnnEnginePluginCreate(handle: *mut EngineHandle) -> Status {
-    entry::status(|| {
+pub unsafe extern "C" fn hipdnnEnginePluginCreate(handle: *mut types::Handle) -> Status {
+    entry::call(|| {
         check_out(handle, "handle")?;
         // SAFETY: by the rules of the ABI.
         unsafe { give(handle, create(Handle::default()), "handle") }
@@ -22,9 +23,9 @@ pub unsafe extern "C" fn hipdnnEnginePluginCreate(handle: *mut EngineHandle) -> 
 
 /// Destroys a handle. Contexts live on: they belong to none.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipdnnEnginePluginDestroy(handle: EngineHandle) -> Status {
+pub unsafe extern "C" fn hipdnnEnginePluginDestroy(handle: types::Handle) -> Status {
     // SAFETY: by the rules of the ABI.
-    entry::status(|| unsafe { destroy::<Handle, _>(handle) })
+    entry::call(|| unsafe { destroy::<Handle, _>(handle) })
 }
 
 /// Sets the stream that executions with the handle wait for, before they read anything. Nothing is ever put on it.
@@ -32,8 +33,8 @@ pub unsafe extern "C" fn hipdnnEnginePluginDestroy(handle: EngineHandle) -> Stat
 /// It is waited for through the HIP library that the process has loaded. Null, the default stream, is not waited for, and nothing is where no
 /// HIP library is loaded.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipdnnEnginePluginSetStream(handle: EngineHandle, stream: *mut c_void) -> Status {
-    entry::status(|| {
+pub unsafe extern "C" fn hipdnnEnginePluginSetStream(handle: types::Handle, stream: Stream) -> Status {
+    entry::call(|| {
         // SAFETY: by the rules of the ABI.
         unsafe { borrow::<Handle, _>(handle) }?.set_stream(stream);
         Ok(())
@@ -43,12 +44,12 @@ pub unsafe extern "C" fn hipdnnEnginePluginSetStream(handle: EngineHandle, strea
 /// Compiles a graph for execution. The context keeps all that it needs. NOT_APPLICABLE where the engine does not execute the graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginCreateExecutionContext(
-    handle: EngineHandle,
+    handle: types::Handle,
     config: *const ConstData,
     graph: *const ConstData,
     context: *mut ExecutionContext,
 ) -> Status {
-    entry::status(|| {
+    entry::call(|| {
         // SAFETY: all that is read and written, by the rules of the ABI.
         unsafe {
             give(context, std::ptr::null_mut(), "context")?;
@@ -64,9 +65,9 @@ pub unsafe extern "C" fn hipdnnEnginePluginCreateExecutionContext(
 
 /// Destroys an execution context.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipdnnEnginePluginDestroyExecutionContext(handle: EngineHandle, context: ExecutionContext) -> Status {
+pub unsafe extern "C" fn hipdnnEnginePluginDestroyExecutionContext(handle: types::Handle, context: ExecutionContext) -> Status {
     // SAFETY: by the rules of the ABI.
-    entry::status(|| unsafe {
+    entry::call(|| unsafe {
         borrow::<Handle, _>(handle)?;
         destroy::<Context, _>(context)
     })
@@ -75,11 +76,11 @@ pub unsafe extern "C" fn hipdnnEnginePluginDestroyExecutionContext(handle: Engin
 /// Bytes of workspace that an execution needs. They may start anywhere: room to start the plan's own at a multiple of 64 is in them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
-    handle: EngineHandle,
+    handle: types::Handle,
     context: ExecutionContext,
     size: *mut usize,
 ) -> Status {
-    entry::status(|| {
+    entry::call(|| {
         check_out(size, "size")?;
         // SAFETY: by the rules of the ABI.
         unsafe {
@@ -99,14 +100,14 @@ pub unsafe extern "C" fn hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
 /// executed then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginExecuteOpGraph(
-    handle: EngineHandle,
+    handle: types::Handle,
     context: ExecutionContext,
     workspace: *mut c_void,
     buffers: *const DeviceBuffer,
     num_buffers: u32,
 ) -> Status {
     // SAFETY: by the rules of the ABI.
-    entry::status(|| unsafe { execute(handle, context, workspace, (buffers, num_buffers), Overrides::NONE) })
+    entry::call(|| unsafe { execute(handle, context, workspace, (buffers, num_buffers), Overrides::NONE) })
 }
 
 /// As `hipdnnEnginePluginExecuteOpGraph`, with other shapes and strides for some tensors. Their own are the largest, the graph allows it, and all
@@ -114,7 +115,7 @@ pub unsafe extern "C" fn hipdnnEnginePluginExecuteOpGraph(
 #[unsafe(no_mangle)]
 #[expect(clippy::too_many_arguments, reason = "the ABI's")]
 pub unsafe extern "C" fn hipdnnEnginePluginExecuteOpGraphWithOverrides(
-    handle: EngineHandle,
+    handle: types::Handle,
     context: ExecutionContext,
     workspace: *mut c_void,
     buffers: *const DeviceBuffer,
@@ -127,13 +128,13 @@ pub unsafe extern "C" fn hipdnnEnginePluginExecuteOpGraphWithOverrides(
 ) -> Status {
     let overrides = Overrides { count: num_overrides as usize, uids, lengths, shapes, strides };
     // SAFETY: by the rules of the ABI.
-    entry::status(|| unsafe { execute(handle, context, workspace, (buffers, num_buffers), overrides) })
+    entry::call(|| unsafe { execute(handle, context, workspace, (buffers, num_buffers), overrides) })
 }
 
 /// # Safety
 /// All pointers are what the ABI says.
 unsafe fn execute(
-    handle: EngineHandle,
+    handle: types::Handle,
     context: ExecutionContext,
     workspace: *mut c_void,
     (buffers, count): (*const DeviceBuffer, u32),

@@ -6,7 +6,8 @@ use crate::handle::Handle;
 use crate::object::borrow;
 use crate::pointers::{bytes, check_out, give};
 use crate::{context, entry, graph, lent, log};
-use hipplan_engine_abi::{ConstData, EngineHandle, Status};
+use hipplan_engine_abi::status::{self, Status};
+use hipplan_engine_abi::types::{self, ConstData};
 use hipplan_serialize::hipdnn::engine::EngineDetails;
 use std::ffi::c_char;
 
@@ -14,13 +15,13 @@ use std::ffi::c_char;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginGetAllEngineIds(ids: *mut i64, max: u32, num: *mut u32) -> Status {
     // SAFETY: by the rules of the ABI.
-    entry::status(|| unsafe { give_ids(&[ENGINE_ID], ids, max, num) })
+    entry::call(|| unsafe { give_ids(&[ENGINE_ID], ids, max, num) })
 }
 
 /// Name of an engine, whose hash is its id.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginGetEngineName(engine_id: i64, name: *mut *const c_char) -> Status {
-    entry::status(|| {
+    entry::call(|| {
         check_out(name, "name")?;
         graph::check_engine(engine_id)?;
         // SAFETY: by the rules of the ABI.
@@ -34,13 +35,13 @@ pub unsafe extern "C" fn hipdnnEnginePluginGetEngineName(engine_id: i64, name: *
 /// is read here; INVALID_VALUE where the bytes are no graph.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginGetApplicableEngineIds(
-    handle: EngineHandle,
+    handle: types::Handle,
     graph: *const ConstData,
     ids: *mut i64,
     max: u32,
     num: *mut u32,
 ) -> Status {
-    entry::status(|| {
+    entry::call(|| {
         check_out(num, "num")?;
         // SAFETY: all that is read and written, by the rules of the ABI.
         unsafe {
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn hipdnnEnginePluginGetApplicableEngineIds(
             let applicable = graph::read(bytes(graph, "graph")?).and_then(|graph| graph::check_applicable(&graph));
             match applicable {
                 Ok(()) => give_ids(&[ENGINE_ID], ids, max, num),
-                Err(Failure { status: Status::NOT_APPLICABLE, text }) => {
+                Err(Failure { status: status::NOT_APPLICABLE, text }) => {
                     log::info(|| text);
                     give_ids(&[], ids, max, num)
                 }
@@ -61,12 +62,12 @@ pub unsafe extern "C" fn hipdnnEnginePluginGetApplicableEngineIds(
 /// Details of the engine for a graph: no knobs and no notes. Given back with `hipdnnEnginePluginDestroyEngineDetails`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginGetEngineDetails(
-    handle: EngineHandle,
+    handle: types::Handle,
     engine_id: i64,
     graph: *const ConstData,
     details: *mut ConstData,
 ) -> Status {
-    entry::status(|| {
+    entry::call(|| {
         check_out(details, "details")?;
         // SAFETY: all that is read and written, by the rules of the ABI.
         unsafe {
@@ -83,9 +84,9 @@ pub unsafe extern "C" fn hipdnnEnginePluginGetEngineDetails(
 
 /// Frees details of an engine, and sets pointer and size to 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipdnnEnginePluginDestroyEngineDetails(handle: EngineHandle, details: *mut ConstData) -> Status {
+pub unsafe extern "C" fn hipdnnEnginePluginDestroyEngineDetails(handle: types::Handle, details: *mut ConstData) -> Status {
     // SAFETY: by the rules of the ABI.
-    entry::status(|| unsafe {
+    entry::call(|| unsafe {
         borrow::<Handle, _>(handle)?;
         give_back(details, "details")
     })
@@ -94,12 +95,12 @@ pub unsafe extern "C" fn hipdnnEnginePluginDestroyEngineDetails(handle: EngineHa
 /// Bytes of workspace that a context of this configuration and graph will need.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginGetWorkspaceSize(
-    handle: EngineHandle,
+    handle: types::Handle,
     config: *const ConstData,
     graph: *const ConstData,
     size: *mut usize,
 ) -> Status {
-    entry::status(|| {
+    entry::call(|| {
         check_out(size, "size")?;
         // SAFETY: all that is read and written, by the rules of the ABI.
         unsafe {
@@ -140,5 +141,5 @@ pub(super) unsafe fn give_back(data: *mut ConstData, what: &str) -> Result<(), F
     // SAFETY: by the caller's promise.
     lent::give_back(unsafe { data.read_unaligned() }, what)?;
     // SAFETY: as above.
-    unsafe { give(data, ConstData { ptr: std::ptr::null(), size: 0 }, what) }
+    unsafe { give(data, ConstData::EMPTY, what) }
 }

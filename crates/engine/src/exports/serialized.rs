@@ -6,18 +6,19 @@ use crate::handle::Handle;
 use crate::object::{borrow, create};
 use crate::pointers::{bytes, check_out, give};
 use crate::{entry, graph, lent, log};
-use hipplan_engine_abi::{ConstData, EngineHandle, ExecutionContext, Status};
+use hipplan_engine_abi::status::Status;
+use hipplan_engine_abi::types::{self, ConstData, ExecutionContext};
 
 /// A context as bytes, for any process of any machine. They hold the runtime uid set and a version, as an engine of API 1.2.0 is obliged to store
 /// (R16 §5.5), and the defaults. Given back with `hipdnnEnginePluginDestroySerializedExecutionContext`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginSerializeExecutionContextWithEngineId(
-    handle: EngineHandle,
+    handle: types::Handle,
     engine_id: i64,
     context: ExecutionContext,
     serialized: *mut ConstData,
 ) -> Status {
-    entry::status(|| {
+    entry::call(|| {
         check_out(serialized, "serialized")?;
         // SAFETY: all that is read and written, by the rules of the ABI.
         unsafe {
@@ -31,9 +32,9 @@ pub unsafe extern "C" fn hipdnnEnginePluginSerializeExecutionContextWithEngineId
 
 /// Frees a context's bytes, and sets pointer and size to 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hipdnnEnginePluginDestroySerializedExecutionContext(handle: EngineHandle, serialized: *mut ConstData) -> Status {
+pub unsafe extern "C" fn hipdnnEnginePluginDestroySerializedExecutionContext(handle: types::Handle, serialized: *mut ConstData) -> Status {
     // SAFETY: by the rules of the ABI.
-    entry::status(|| unsafe {
+    entry::call(|| unsafe {
         borrow::<Handle, _>(handle)?;
         give_back(serialized, "serialized")
     })
@@ -43,11 +44,11 @@ pub unsafe extern "C" fn hipdnnEnginePluginDestroySerializedExecutionContext(han
 /// ones, before any slot is known (R16 §4.6).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginCreateExecutionContextFromSerialized(
-    handle: EngineHandle,
+    handle: types::Handle,
     serialized: *const ConstData,
     context: *mut ExecutionContext,
 ) -> Status {
-    entry::status(|| {
+    entry::call(|| {
         // SAFETY: all that is read and written, by the rules of the ABI.
         unsafe {
             give(context, std::ptr::null_mut(), "context")?;
