@@ -57,7 +57,7 @@ pub enum ExecError {
     InvalidValue { uid: i64, tensor: String, reason: InvalidValue },
     /// Execute-time shapes are refused.
     #[error(transparent)]
-    Shape(#[from] ShapeError),
+    Shape(Box<ShapeError>),
     /// A loader asked for a binding that the plan does not have: a defect of its provider, or a damaged payload.
     #[error("the payload names binding {position}, the plan has {bindings}")]
     NoBinding { position: u32, bindings: usize },
@@ -129,6 +129,12 @@ fn advice(found: MemorySpace) -> &'static str {
 impl From<CpuError> for ExecError {
     fn from(error: CpuError) -> Self {
         Self::Cpu(error)
+    }
+}
+
+impl From<ShapeError> for ExecError {
+    fn from(error: ShapeError) -> Self {
+        Self::Shape(Box::new(error))
     }
 }
 
