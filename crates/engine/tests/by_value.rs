@@ -111,7 +111,7 @@ fn the_payload_states_the_runtime_uid_set() {
     let engine = Engine::new();
     let stored = |graph: GraphBuf| Payload::parse(&engine.create(graph.buffer()).expect("a context").serialize()).expect("a payload");
     let constant = stored(graph(|t| _ = t.set_value(0.5_f32)));
-    assert_eq!(constant.runtime_uids(), []);
+    assert!(constant.runtime_uids().is_empty());
     let default = stored(graph(|t| *t = TensorAttributes::scalar_of(0.25_f32, ScalarType::RuntimeParam)));
     assert_eq!(default.runtime_uids(), [SCALAR]);
     let user = stored(graph(|t| _ = t.set_as_runtime_parameter()));

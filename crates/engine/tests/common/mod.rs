@@ -7,7 +7,7 @@ use hipplan_engine_abi::types::{ConstData, DeviceBuffer, ExecutionContext, Handl
 use hipplan_exec::reference::{Inputs, Outputs};
 use hipplan_serialize::hipdnn::engine::EngineConfig;
 use hipplan_serialize::import::import;
-use hipplan_serialize::{GraphBuf, Limits};
+use hipplan_serialize::{ConvMode, DataType, GraphBuf, GraphBuilder, Limits, PointwiseMode, TensorAttributes, Uid, ops};
 use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
 
@@ -163,4 +163,35 @@ pub(crate) fn corpus() -> Vec<(PathBuf, GraphBuf)> {
         (path, graph)
     };
     files.into_iter().map(read).collect()
+}
+
+/// A virtual tensor that two nodes read, so that it lies in a workspace: `v = conv(x, w)`, `y = relu(v)`, `z = |v|`; uids 1, 2, 4, 5.
+pub(crate) fn two_readers() -> GraphBuf {
+    let mut builder = GraphBuilder::new();
+    let tensor = |uid, dims: &[i64]| {
+        let mut tensor = TensorAttributes::packed(DataType::Float, dims);
+        tensor.set_uid(Uid(uid));
+        tensor
+    };
+    let x = builder.tensor(tensor(1, &[1, 2, 4, 4]));
+    let w = builder.tensor(tensor(2, &[3, 2, 1, 1]));
+    let mut between = tensor(3, &[1, 3, 4, 4]);
+    between.set_virtual(true);
+    let between = builder.tensor(between);
+    let y = builder.tensor(tensor(4, &[1, 3, 4, 4]));
+    let z = builder.tensor(tensor(5, &[1, 3, 4, 4]));
+    let conv = ops::ConvolutionFwd {
+        x,
+        w,
+        y: between,
+        pre_padding: &[0, 0],
+        post_padding: &[0, 0],
+        stride: &[1, 1],
+        dilation: &[1, 1],
+        conv_mode: ConvMode::CrossCorrelation,
+    };
+    builder.node("conv", DataType::Float, conv);
+    builder.node("relu", DataType::Float, ops::Pointwise::unary(PointwiseMode::ReluFwd, between, y));
+    builder.node("abs", DataType::Float, ops::Pointwise::unary(PointwiseMode::Abs, between, z));
+    builder.build().expect("a graph")
 }
