@@ -33,7 +33,7 @@ pub(crate) fn compile(graph: &GraphBuf) -> Result<(CompiledPlan, Vec<i64>), Fail
     let view = graph.view();
     let mut providers = Providers::none();
     providers.add(Box::new(CpuCompiler));
-    let plan = compile_graph(&view, &Request { target: &Target::Cpu, policy: &Policy::Default }, &providers)?;
+    let plan = compile_graph(&view, &Request { site: &Site::of(&Target::Cpu), policy: &Policy::DEFAULT }, &providers)?;
     let uids = view.canonical()?.uids.iter().map(|uid| uid.0).collect();
     Ok((plan, uids))
 }
