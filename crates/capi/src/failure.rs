@@ -47,7 +47,9 @@ impl From<ExecError> for Failure {
         let status = match &error {
             ExecError::Hip(hip) => return hip.clone().into(),
             ExecError::NoKey(_) => HIPPLAN_UNSUPPORTED,
-            ExecError::DeviceName { .. } | ExecError::InvalidValue { .. } | ExecError::StreamDevice { .. } => HIPPLAN_INVALID_ARGUMENT,
+            ExecError::DeviceName { .. } | ExecError::InvalidValue { .. } | ExecError::StreamDevice { .. } | ExecError::Shape(_) => {
+                HIPPLAN_INVALID_ARGUMENT
+            }
             ExecError::WorkspaceMemory { .. } | ExecError::WorkspaceSize { .. } | ExecError::WorkspaceAlignment { .. } => HIPPLAN_WORKSPACE,
             ExecError::OutOfMemory { .. } => HIPPLAN_OUT_OF_MEMORY,
             // All others are what a plan can be refused for, and so will later ones be.

@@ -2,6 +2,7 @@
 
 use crate::error::InvalidValue;
 use crate::memory_space::SpaceKey;
+use crate::shapes::{NO_SHAPES, Overridable, ShapeOverrides};
 use crate::variant_pack::{Element, Entry, VariantPack, What};
 use crate::{ExecError, MemorySpace};
 use hipplan_serialize::DataType;
@@ -63,6 +64,10 @@ pub(crate) struct ArgumentTable {
     space: SpaceKey,
     /// Number of the current execution, or of the last. What packs of others gave is forgotten by counting on, which costs nothing.
     execution: u64,
+    /// What overrides of shapes are checked by.
+    shapes: Overridable,
+    /// Slots have the spans of overridden shapes, not those of the bindings.
+    is_reshaped: bool,
 }
 
 // SAFETY: the pointers in slots are used by the `execute` call that put them there, and by no other; that takes the plan by `&mut`.
@@ -110,17 +115,31 @@ impl ArgumentTable {
         by_uid.sort_unstable_by_key(|&(uid, _)| uid);
         let seen = vec![0; slots.len()];
         let ordinals = meta.bindings.iter().map(|b| b.ordinal.to_native()).collect();
-        Ok(Self { slots, labels, ordinals, by_uid, seen, space: SpaceKey::of(space), execution: 0 })
+        let shapes = Overridable::Fixed;
+        Ok(Self { slots, labels, ordinals, by_uid, seen, space: SpaceKey::of(space), execution: 0, shapes, is_reshaped: false })
+    }
+
+    /// What overrides of shapes are checked by; before this is called, shapes are fixed.
+    pub(crate) fn set_shapes(&mut self, shapes: Overridable) {
+        self.shapes = shapes;
     }
 
     /// Begins an execution: takes the pack's entries, and forgets those of the pack before (R16 §4.6). Nothing is dereferenced but the host
     /// scalars of the runtime set.
     #[inline]
     pub(crate) fn fill(&mut self, pack: &VariantPack<'_>) -> Result<(), ExecError> {
+        if self.is_reshaped | !pack.shapes().is_empty() {
+            return self.fill_reshaped(pack);
+        }
+        self.fill_entries(pack.entries())
+    }
+
+    #[inline(always)]
+    fn fill_entries(&mut self, entries: &[Entry]) -> Result<(), ExecError> {
         // One a nanosecond lasts for five centuries.
         self.execution = self.execution.wrapping_add(1);
         let Self { slots, seen, space, execution, .. } = self;
-        let (slots, space, execution, entries) = (slots.as_mut_slice(), *space, *execution, pack.entries());
+        let (slots, space, execution) = (slots.as_mut_slice(), *space, *execution);
         if entries.len() > seen.len() {
             return self.fill_searching(entries);
         }
@@ -132,6 +151,34 @@ impl ArgumentTable {
             }
         }
         Ok(())
+    }
+
+    /// [`fill`](Self::fill) where this execution or the one before has shapes of its own. An overridden tensor must be in the pack, and
+    /// its buffer is held against the span of its shape in this execution.
+    #[inline(never)]
+    fn fill_reshaped(&mut self, pack: &VariantPack<'_>) -> Result<(), ExecError> {
+        if std::mem::take(&mut self.is_reshaped) {
+            for (slot, label) in self.slots.iter_mut().zip(&self.labels) {
+                slot.span_bytes = label.span_bytes;
+            }
+        }
+        if pack.shapes().is_empty() {
+            return self.fill_entries(pack.entries());
+        }
+        let shapes = self.shapes.accept(pack.shapes())?;
+        self.is_reshaped = true;
+        for &(uid, span_bytes) in shapes.spans() {
+            if let Ok(at) = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid) {
+                self.slots[self.by_uid[at].1.0 as usize].span_bytes = span_bytes;
+            }
+        }
+        self.fill_entries(pack.entries())?;
+        let absent = pack.shapes().iter().find_map(|(uid, ..)| {
+            let at = self.by_uid.binary_search_by_key(&uid, |&(uid, _)| uid).ok()?;
+            let at = self.by_uid[at].1.0 as usize;
+            (self.slots[at].given != self.execution).then_some((at, uid))
+        });
+        absent.map_or(Ok(()), |(at, uid)| Err(self.invalid(at, InvalidValue::Missing { uid })))
     }
 
     /// [`fill`](Self::fill), looking for each uid, and saying what is wrong.
@@ -321,7 +368,15 @@ pub struct Arguments<'t> {
     pack: &'t VariantPack<'t>,
 }
 
-impl Arguments<'_> {
+impl<'t> Arguments<'t> {
+    /// The shapes that this execution overrides: checked against the plan's graph, and each tensor has a buffer.
+    pub fn shapes(&self) -> &'t ShapeOverrides {
+        match &self.table.shapes {
+            Overridable::Checked(shapes) if self.table.is_reshaped => shapes.overrides(),
+            _ => &NO_SHAPES,
+        }
+    }
+
     /// The memory of a tensor: a device buffer, or for a by-value tensor one element in host memory.
     ///
     /// This is the one place where a missing argument is noticed (X1), before any slot is dereferenced.

@@ -3,7 +3,7 @@
 use crate::arguments::{Arguments, BindingIx};
 use crate::cpu::{self, CpuProgram, Place};
 use crate::loader::{Executable, Loader};
-use crate::{CodeObjects, Device, ExecError, Stream, WorkspaceRef};
+use crate::{CodeObjects, Device, ExecError, ShapeError, ShapeOverrides, Stream, WorkspaceRef};
 use hipplan_serialize::plan::{BindingKind, BindingRole, PayloadError, PayloadView, PlanView};
 use std::ops::RangeInclusive;
 
@@ -44,7 +44,8 @@ impl Loader for CpuLoader {
         let bound = bind_slots(plan, &program).map_err(body)?;
         let executable = cpu::Executable::prepare(&program)?;
         let bases = vec![std::ptr::null_mut(); program.tensors.len()];
-        Ok(Box::new(CpuExecutable { executable, bound, bases }))
+        let reshaped = plan.is_override_shape_enabled().then(|| Box::new(Reshaped { program, prepared: None }));
+        Ok(Box::new(CpuExecutable { executable, reshaped, bound, bases }))
     }
 }
 
@@ -80,8 +81,43 @@ fn bind_slots(plan: &PlanView<'_>, program: &CpuProgram) -> Result<Vec<(u32, Bin
     Ok(bound)
 }
 
+/// What a plan with execute-time shapes keeps besides.
+struct Reshaped {
+    /// The program with the shapes of the graph.
+    program: CpuProgram,
+    /// The number of the last set of overrides, and the program prepared for it.
+    prepared: Option<(u64, cpu::Executable)>,
+}
+
+impl Reshaped {
+    /// The program with these shapes. The last that was asked for is kept, so that asking again costs nothing.
+    fn executable(&mut self, shapes: &ShapeOverrides) -> Result<&mut cpu::Executable, ShapeError> {
+        let fail = |reason: String| ShapeError::Provider { provider: CPU_PAYLOAD_KIND.to_owned(), reason };
+        let kept = self.prepared.take().filter(|(set, _)| *set == shapes.set());
+        let (set, executable) = match kept {
+            Some(kept) => kept,
+            None => {
+                let mut program = self.program.clone();
+                let (found, expected) = (program.tensors.len(), shapes.tensors().len());
+                if found != expected {
+                    return Err(fail(format!("its program has {found} tensors, the graph {expected}")));
+                }
+                // The program's tensors are numbered as the canonical graph's.
+                for (tensor, shape) in program.tensors.iter_mut().zip(shapes.tensors()) {
+                    shape.dims.clone_into(&mut tensor.dims);
+                    shape.strides.clone_into(&mut tensor.strides);
+                }
+                (shapes.set(), cpu::Executable::prepare(&program).map_err(|e| fail(e.to_string()))?)
+            }
+        };
+        Ok(&mut self.prepared.insert((set, executable)).1)
+    }
+}
+
 struct CpuExecutable {
     executable: cpu::Executable,
+    /// Only of plans whose graph has opted in to execute-time shapes.
+    reshaped: Option<Box<Reshaped>>,
     /// Ordinals whose base pointers come from the arguments.
     bound: Vec<(u32, BindingIx)>,
     /// Base pointers by ordinal, filled anew by each execution.
@@ -93,6 +129,11 @@ unsafe impl Send for CpuExecutable {}
 
 impl Executable for CpuExecutable {
     fn execute(&mut self, arguments: &Arguments<'_>, workspace: WorkspaceRef<'_>, _: Stream<'_>) -> Result<(), ExecError> {
+        let shapes = arguments.shapes();
+        let executable = match &mut self.reshaped {
+            Some(reshaped) if !shapes.is_empty() => reshaped.executable(shapes)?,
+            _ => &mut self.executable,
+        };
         for &(ordinal, binding) in &self.bound {
             match arguments.find_device_buffer(binding) {
                 Ok(base) => self.bases[ordinal as usize] = base,
@@ -105,9 +146,17 @@ impl Executable for CpuExecutable {
         // SAFETY: every external tensor and scalar has a base now. `bind_slots` has shown that the program addresses what the
         // bindings describe and writes only outputs; `Arguments` that buffers are as large and as aligned as their bindings ask
         // for, and writable where they are outputs, so that they are borrowed exclusively and overlap nothing (or the caller of
-        // `VariantPack::raw` promised all that). The workspace's size and alignment were checked by `BoundPlan::execute`.
-        unsafe { self.executable.run(&self.bases, workspace.as_ptr()) };
+        // `VariantPack::raw` promised all that). With overrides, the program has been prepared, and so checked, with the shapes
+        // of `Arguments::shapes`: buffers of overridden tensors were held against those, and the other tensors in memory have the
+        // shapes of the graph, which `shapes::of_plan` has shown to be those of their bindings; steps, places and types are
+        // the same. The workspace is as large as the program in either form asks for: preparing refuses a tensor that ends
+        // beyond it. Its size and alignment were checked by `BoundPlan::execute`.
+        unsafe { executable.run(&self.bases, workspace.as_ptr()) };
         self.bases.fill(std::ptr::null_mut());
         Ok(())
+    }
+
+    fn takes_shapes(&self) -> bool {
+        true
     }
 }

@@ -1,6 +1,7 @@
 //! Why a plan cannot be bound or executed.
 
 use crate::MemorySpace;
+use crate::ShapeError;
 use crate::cpu::CpuError;
 use crate::hip::{HipError, HipProgramError};
 use crate::plugin::PluginError;
@@ -58,6 +59,9 @@ pub enum ExecError {
     /// A pack entry is missing or cannot be used: hipDNN's INVALID_VALUE.
     #[error("invalid value: {tensor}: {reason}")]
     InvalidValue { uid: i64, tensor: String, reason: InvalidValue },
+    /// Execute-time shapes are refused.
+    #[error(transparent)]
+    Shape(Box<ShapeError>),
     /// A loader asked for a binding that the plan does not have: a defect of its provider, or a damaged payload.
     #[error("the payload names binding {position}, the plan has {bindings}")]
     NoBinding { position: u32, bindings: usize },
@@ -140,6 +144,12 @@ impl ExecError {
 impl From<CpuError> for ExecError {
     fn from(error: CpuError) -> Self {
         Self::Cpu(error)
+    }
+}
+
+impl From<ShapeError> for ExecError {
+    fn from(error: ShapeError) -> Self {
+        Self::Shape(Box::new(error))
     }
 }
 

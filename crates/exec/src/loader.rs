@@ -44,6 +44,12 @@ pub trait Executable: Send {
     /// [`ExecError::InvalidValue`] for an argument that [`Arguments::find_device_buffer`] refuses, before anything is executed; what the
     /// device reports.
     fn execute(&mut self, arguments: &Arguments<'_>, workspace: WorkspaceRef<'_>, stream: Stream<'_>) -> Result<(), ExecError>;
+
+    /// Whether executing looks at [`Arguments::shapes`]. Where it does not, an execution with other shapes than the graph's is refused
+    /// before it begins: buffers may be smaller then than the graph says.
+    fn takes_shapes(&self) -> bool {
+        false
+    }
 }
 
 /// The loaders that a process has, by payload kind.

@@ -4,6 +4,7 @@ use crate::agreement;
 use crate::arguments::ArgumentTable;
 use crate::code_objects::NoCodeObjects;
 use crate::memory_space::SpaceKey;
+use crate::shapes;
 use crate::{CodeObjects, Device, ExecError, Executable, Loaders, MemorySpace, Stream, VariantPack, WorkspaceRef};
 use hipplan_serialize::plan::{PayloadView, PlanView};
 use hipplan_serialize::{Canonical, GraphKey, PlanKey, Target, VerifiedGraph};
@@ -104,7 +105,7 @@ impl<'a> Plan<'a> {
         agreement::check(self.view.meta(), &payload, graph, &canonical.uids)?;
         let name = |ordinal| named(graph, &canonical, ordinal);
         let table = ArgumentTable::new(self.view.meta(), &payload, device.memory_space(), name)?;
-        Ok(self.bound(device, table, executable))
+        self.bound(device, &payload, table, executable, &name)
     }
 
     /// The canonical form of a graph that is the plan's.
@@ -142,21 +143,29 @@ impl<'a> Plan<'a> {
         device: &Device,
         loaders: &Loaders,
         agrees: impl FnOnce(&PayloadView<'_>) -> Result<(), ExecError>,
-        name: impl FnMut(u32) -> Option<(i64, String)>,
+        name: impl Fn(u32) -> Option<(i64, String)>,
     ) -> Result<BoundPlan, ExecError> {
         let meta = self.view.meta();
         check_target(meta.target.as_str(), device)?;
         let (loader, payload) = loaders.loader_of(&self.view)?;
         self.view.check_runtime_set(&payload)?;
         agrees(&payload)?;
-        let table = ArgumentTable::new(meta, &payload, device.memory_space(), name)?;
+        let table = ArgumentTable::new(meta, &payload, device.memory_space(), &name)?;
         let executable = loader.load(&self.view, &payload, device, self.code_objects)?;
-        Ok(self.bound(device, table, executable))
+        self.bound(device, &payload, table, executable, &name)
     }
 
-    fn bound(&self, device: &Device, table: ArgumentTable, executable: Box<dyn Executable>) -> BoundPlan {
+    fn bound(
+        &self,
+        device: &Device,
+        payload: &PayloadView<'_>,
+        mut table: ArgumentTable,
+        executable: Box<dyn Executable>,
+        name: &dyn Fn(u32) -> Option<(i64, String)>,
+    ) -> Result<BoundPlan, ExecError> {
+        table.set_shapes(shapes::of_plan(&self.view, payload, executable.takes_shapes(), name)?);
         let workspace_size = self.view.meta().workspace_size.to_native();
-        BoundPlan { table, executable, workspace_size, space: SpaceKey::of(device.memory_space()), key: self.key() }
+        Ok(BoundPlan { table, executable, workspace_size, space: SpaceKey::of(device.memory_space()), key: self.key() })
     }
 }
 
@@ -227,7 +236,8 @@ impl BoundPlan {
     /// starts at a multiple of [`WorkspaceRef::align`]; a plan that needs none takes `&mut []` on every device.
     ///
     /// # Errors
-    /// [`ExecError::InvalidValue`] for a missing or unusable entry of the pack, before anything is computed; a workspace or stream that
+    /// [`ExecError::InvalidValue`] for a missing or unusable entry of the pack, and [`ExecError::Shape`] for shapes that the plan's graph
+    /// does not take, before anything is computed; a workspace or stream that
     /// is another device's, or a workspace that is too small or badly aligned; what the device reports.
     pub fn execute<'w>(
         &mut self,

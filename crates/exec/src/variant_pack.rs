@@ -3,6 +3,7 @@
 use crate::MemorySpace;
 use crate::hip::{DeviceSlice, DeviceSliceMut};
 use crate::memory_space::SpaceKey;
+use crate::shapes::ShapeList;
 use hipplan_serialize::{DataType, Scalar, TensorValue};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -59,6 +60,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub struct VariantPack<'b> {
     entries: Vec<Entry>,
+    shapes: ShapeList,
     buffers: PhantomData<&'b mut [u8]>,
 }
 
@@ -70,12 +72,13 @@ impl<'b> VariantPack<'b> {
 
     /// An empty pack with room for `n` entries.
     pub fn with_capacity(n: usize) -> Self {
-        Self { entries: Vec::with_capacity(n), buffers: PhantomData }
+        Self { entries: Vec::with_capacity(n), ..Self::default() }
     }
 
-    /// Removes all entries.
+    /// Removes all entries and all shapes.
     pub fn clear(&mut self) -> &mut Self {
         self.entries.clear();
+        self.shapes.clear();
         self
     }
 
@@ -135,8 +138,8 @@ impl<'b> VariantPack<'b> {
     ///
     /// # Safety
     /// Until the end of the execution: a pointer of a uid in the plan's runtime set points to a readable element of the tensor's
-    /// type, and that of any other tensor of the plan to device memory of the tensor's whole span, which nothing else accesses
-    /// where the plan writes it.
+    /// type, and that of any other tensor of the plan to device memory of the tensor's whole span (with the shape that
+    /// [`override_shape`](Self::override_shape) gives it, if it does), which nothing else accesses where the plan writes it.
     pub unsafe fn raw(&mut self, uid: i64, pointer: *mut c_void) -> &mut Self {
         let pointer: *mut u8 = pointer.cast();
         let len = if pointer.is_null() { 0 } else { u64::MAX };
@@ -151,6 +154,17 @@ impl<'b> VariantPack<'b> {
         let pointer: *mut u8 = pointer.cast();
         let len = if pointer.is_null() { 0 } else { u64::MAX };
         self.push(Entry { pointer, len, writable: true, ..Entry::new(uid, What::RawOverride) })
+    }
+
+    /// Gives a tensor in memory another shape in this execution, for plans whose graph has opted in
+    /// ([`set_override_shape_enabled`](hipplan_serialize::GraphBuilder::set_override_shape_enabled)). `dims` are as many as the graph
+    /// states, each from 1 to what the graph states; `strides` are in elements, one per dim, each at least 1. The tensor's buffer is in the
+    /// pack too, and holds the span of this shape.
+    ///
+    /// What is wrong with a shape is an error of the execution. Executing with the shapes of the execution before costs no second check.
+    pub fn override_shape(&mut self, uid: i64, dims: &[i64], strides: &[i64]) -> &mut Self {
+        self.shapes.push(uid, dims, strides);
+        self
     }
 
     fn buffer(&mut self, uid: i64, (pointer, len, space): (*mut u8, usize, MemorySpace), writable: bool) -> &mut Self {
@@ -173,5 +187,9 @@ impl<'b> VariantPack<'b> {
 
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    pub(crate) fn shapes(&self) -> &ShapeList {
+        &self.shapes
     }
 }

@@ -39,8 +39,8 @@ mod runtime;
 
 pub use hipplan_exec::{
     Arguments, BindingIx, BoundPlan, CodeObjects, Device, ExecError, Executable, InvalidValue, Loader, Loaders, MemorySpace, Plan,
-    RawHipStream, Restore, RestoreMiss, Stream, VariantPack, WORKSPACE_ALIGN, Workspace, WorkspaceRef, cpu, describe_misses,
-    find_by_graph_key, find_for_targets, hip, reference,
+    RawHipStream, Restore, RestoreMiss, ShapeError, ShapeOverrides, Stream, TensorShape, VariantPack, WORKSPACE_ALIGN, Workspace,
+    WorkspaceRef, cpu, describe_misses, find_by_graph_key, find_for_targets, hip, reference,
 };
 pub use hipplan_planner::hip::compiler;
 pub use hipplan_planner::{
@@ -58,9 +58,9 @@ pub use hipplan_serialize::{
     AlignedBytes, ApiVersion, AttentionImplementation, AttributeError, AttributeValue, Canonical, ContentHash, ConvMode, DataType,
     DiagonalAlignment, Digest, Feature, Features, FieldRole, GraphBuf, GraphBuilder, GraphError, GraphKey, Knob, Limits,
     MoeGroupedMatmulMode, NodeIx, NormFwdPhase, Op, OpKind, PaddingMode, PlanIdentity, PlanKey, PlanRef, PointwiseMode, Policy,
-    ReductionMode, ResampleMode, RootHash, Scalar, ScalarType, SelectionKey, Target, TensorAttribute, TensorAttributes, TensorHandle,
-    TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id, explain, floors, form, graph, hipdnn,
-    json, ops,
+    ReductionMode, ResampleMode, ReshapeError, RootHash, Scalar, ScalarType, SelectionKey, ShapeOverride, Target, TensorAttribute,
+    TensorAttributes, TensorHandle, TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id,
+    explain, floors, form, graph, hipdnn, json, ops,
 };
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport, default_store_path};
 pub use runtime::{RestoreError, Runtime};

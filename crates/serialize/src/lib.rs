@@ -65,7 +65,7 @@ pub use conv_problem::{ConvDirection, ConvEpilogue, ConvProblem, ConvProblemErro
 pub use enums::*;
 pub use error::GraphError;
 pub use floors::{Feature, Features};
-pub use graph::{GraphBuf, NodeIx, OperandRef, TensorIx, TensorView, VerifiedGraph};
+pub use graph::{GraphBuf, NodeIx, OperandRef, ReshapeError, ShapeOverride, TensorIx, TensorView, VerifiedGraph};
 pub use handle::TensorHandle;
 pub use key::{
     ContentHash, Digest, GraphKey, Knob, PlanIdentity, PlanKey, PlanRef, Policy, RootHash, SelectionKey, engine_id, engine_id_of_text,

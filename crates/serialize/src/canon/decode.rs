@@ -50,7 +50,12 @@ pub(crate) struct Decoder<'a> {
     /// Position of `bytes` in the encoding, for messages.
     at: usize,
     arena: &'a Bump,
+    /// What the tensors are called, where that is not by ordinal.
+    author: Author<'a>,
 }
+
+/// The uid and name that somebody gives to a tensor, by canonical ordinal; where there is none, the ordinal is the uid.
+type Author<'a> = &'a dyn Fn(u32) -> Option<(Uid, String)>;
 
 impl<'a> Decoder<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
@@ -131,20 +136,24 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn operand(&mut self) -> Result<Uid, DecodeError> {
-        self.u32().map(|ordinal| Uid(ordinal.into()))
+        self.u32().map(|ordinal| self.uid(ordinal))
     }
 
     pub(crate) fn operands(&mut self) -> Result<&'a [Uid], DecodeError> {
         let n = self.u32()? as usize;
         let ordinals: &[u32] = self.list(n)?;
-        Ok(self.arena.alloc_slice_fill_iter(ordinals.iter().map(|&o| Uid(o.into()))))
+        Ok(self.arena.alloc_slice_fill_iter(ordinals.iter().map(|&ordinal| self.uid(ordinal))))
+    }
+
+    fn uid(&self, ordinal: u32) -> Uid {
+        (self.author)(ordinal).map_or(Uid(ordinal.into()), |(uid, _)| uid)
     }
 
     /// A record behind its length; all of it must be used.
     fn record<T>(&mut self, place: &'static str, body: impl FnOnce(&mut Self) -> Result<T, DecodeError>) -> Result<T, DecodeError> {
         let n = self.u32()? as usize;
         let at = self.at;
-        let mut inner = Decoder { bytes: self.take(n)?, at, arena: self.arena };
+        let mut inner = Decoder { bytes: self.take(n)?, at, arena: self.arena, author: self.author };
         let value = body(&mut inner)?;
         inner.end(place)?;
         Ok(value)
@@ -163,7 +172,8 @@ impl<'a> Decoder<'a> {
         }
         let (tag, rank) = (self.u8()?, usize::from(self.u8()?));
         let mut tensor = TensorAttributes::new();
-        tensor.set_uid(Uid(ordinal.into())).set_data_type(dtype).set_virtual(flags & flag::VIRTUAL != 0);
+        let (uid, name) = (self.author)(ordinal).unwrap_or((Uid(ordinal.into()), String::new()));
+        tensor.set_uid(uid).set_name(name).set_data_type(dtype).set_virtual(flags & flag::VIRTUAL != 0);
         tensor.set_alignment(self.i64()?).set_ragged_multiplier(self.i64()?);
         if flags & flag::VALUE != 0 {
             let (at, bits) = (self.at, u64::from_le_bytes(self.array()?));
@@ -174,7 +184,7 @@ impl<'a> Decoder<'a> {
         }
         tensor.set_is_pass_by_value(flags & flag::RUNTIME != 0);
         if flags & flag::RAGGED != 0 {
-            tensor.set_ragged_offset(Some(Uid(self.u32()?.into())));
+            tensor.set_ragged_offset(Some(self.operand()?));
         }
         tensor.set_dims(self.list(rank)?).set_strides(self.list(rank)?);
         Ok(tensor)
@@ -186,13 +196,29 @@ impl<'a> Decoder<'a> {
 /// # Errors
 /// The first thing that is wrong with the bytes, or with the graph that they spell.
 pub fn decode(encoding: &[u8], limits: &Limits) -> Result<GraphBuf, DecodeError> {
+    decode_as(encoding, limits, &|_| None)
+}
+
+/// Whether an encoding says that its graph has opted in to execute-time shapes. Nothing else of it is looked at, and what is no encoding
+/// has not.
+pub fn is_override_shape_enabled(encoding: &[u8]) -> bool {
+    let head = encoding.strip_prefix(&MAGIC).and_then(|rest| rest.strip_prefix(&VERSION.to_le_bytes()));
+    head.and_then(|rest| rest.first_chunk()).is_some_and(|flags| u32::from_le_bytes(*flags) == 1)
+}
+
+/// [`decode`], with tensors that have the uids and names which `author` gives by canonical ordinal, in the order of their ordinals. A
+/// tensor that it does not know has its ordinal as its uid.
+///
+/// # Errors
+/// As [`decode`]; also uids that are not unique.
+pub fn decode_as(encoding: &[u8], limits: &Limits, author: Author<'_>) -> Result<GraphBuf, DecodeError> {
     if encoding.len() as u64 > limits.bytes() {
         let what = "the encoding's size in bytes".into();
         let (found, limit) = (encoding.len() as u64, limits.bytes());
         return Err(GraphError::Limit { what, found, limit_name: "max_bytes", limit }.into());
     }
     let arena = Bump::new();
-    let mut from = Decoder { bytes: encoding, at: 0, arena: &arena };
+    let mut from = Decoder { bytes: encoding, at: 0, arena: &arena, author };
     let magic = from.take(MAGIC.len())?;
     if magic != MAGIC {
         return Err(DecodeError::Magic { found: magic.to_vec() });

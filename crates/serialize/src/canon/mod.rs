@@ -6,7 +6,7 @@ mod decode;
 mod encode;
 
 pub(crate) use decode::Decoder;
-pub use decode::{DecodeError, decode};
+pub use decode::{DecodeError, decode, decode_as, is_override_shape_enabled};
 pub(crate) use encode::{Encoder, UsedTensors, canonical_strides, encode};
 
 use crate::{GraphKey, Limits, Uid};

@@ -5,11 +5,13 @@
 
 mod dataflow;
 mod guard;
+mod reshape;
 mod rules;
 mod unknown;
 mod verify;
 mod view;
 
 pub use guard::Stamp;
+pub use reshape::{ReshapeError, ShapeOverride};
 pub use unknown::UnknownFields;
 pub use view::{GraphBuf, NodeIx, OperandRef, TensorIx, TensorView, VerifiedGraph};

@@ -84,6 +84,13 @@ impl<'a> PlanView<'a> {
         })
     }
 
+    /// Whether the plan's graph has opted in to execute-time shapes, as the canonical section says before it is checked. Damage can only
+    /// make this say no, and shapes are refused, or yes, and [`canonical`](Self::canonical) is refused.
+    pub fn is_override_shape_enabled(&self) -> bool {
+        let section = usize::try_from(self.canonical.1.offset).ok().and_then(|at| self.file.get(at..));
+        section.is_some_and(crate::canon::is_override_shape_enabled)
+    }
+
     /// The provider payload, checked against its digest; its kind and version are read, nothing more.
     pub fn payload(&self) -> Result<PayloadHead<'a>, PlanError> {
         Ok(PayloadHead::parse(self.checked(self.payload, SectionKind::Payload.name())?)?)
