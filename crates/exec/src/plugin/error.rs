@@ -60,6 +60,11 @@ pub enum PluginError {
         "the plan needs engine API {floor}, and plugin {plugin} {found_version} (the plan is of {version}) speaks {found}; load a newer plugin"
     )]
     ApiFloor { plugin: String, version: String, found_version: String, floor: ApiVersion, found: ApiVersion },
+    /// The graph may have shapes of its own in every execution.
+    #[error(
+        "the plan's graph takes execute-time shapes, and plugin {plugin} {found_version} (the plan is of {version}) does not; load a newer plugin"
+    )]
+    NoOverrides { plugin: String, version: String, found_version: String },
     /// The HIP device failed.
     #[error(transparent)]
     Hip(#[from] HipError),

@@ -34,7 +34,7 @@ impl PluginLoader {
             engine: engine.to_owned(),
             loaded: self.others(program.plugin.as_str()),
         })?;
-        permit(plugin, program, plan.meta())?;
+        permit(plugin, program, plan)?;
         Ok((plugin, program))
     }
 
@@ -68,7 +68,8 @@ fn agree(program: &ArchivedPluginProgram, meta: &ArchivedPlanMetaV1) -> Result<(
 }
 
 /// Whether a plugin may have the bytes: it is the plan's, not older, and speaks what the graph needs.
-fn permit(plugin: &Plugin, program: &ArchivedPluginProgram, meta: &ArchivedPlanMetaV1) -> Result<(), PluginError> {
+fn permit(plugin: &Plugin, program: &ArchivedPluginProgram, plan: &PlanView<'_>) -> Result<(), PluginError> {
+    let meta = plan.meta();
     let (made_by, made) = (program.plugin.as_str(), program.plugin_version.as_str());
     let (name, version, found_version) = (|| made_by.to_owned(), || made.to_owned(), || plugin.version().to_owned());
     if plugin.name() != made_by {
@@ -84,6 +85,9 @@ fn permit(plugin: &Plugin, program: &ArchivedPluginProgram, meta: &ArchivedPlanM
     let (found, floor) = (plugin.api_version(), meta.api_floor());
     if found < floor {
         return Err(PluginError::ApiFloor { plugin: name(), version: version(), found_version: found_version(), floor, found });
+    }
+    if plan.is_override_shape_enabled() && !plugin.executes_overrides() {
+        return Err(PluginError::NoOverrides { plugin: name(), version: version(), found_version: found_version() });
     }
     plugin.hooks().map(|_| ())
 }
