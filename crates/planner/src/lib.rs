@@ -14,6 +14,7 @@ pub mod cpu;
 mod ensure;
 mod fuse;
 pub mod hip;
+mod plugin;
 mod provider;
 mod select;
 mod workspace;
@@ -21,6 +22,7 @@ mod workspace;
 pub use batch::{BatchItem, BatchOptions, BatchReport, Outcome, Progress, ReportRow, compile_batch};
 pub use compile::{CompileError, CompiledPlan, InProcessPlan, Request, compile_graph, compile_in_process};
 pub use ensure::{Ensured, ensure_plan};
+pub use plugin::PluginCompiler;
 pub use provider::{
     Compiled, Compiler, InProcess, Offer, Persistence, ProviderIdentity, ProviderRefusal, Providers, Refusal, Site, ToolUse,
 };

@@ -111,7 +111,7 @@ impl Compiler for PluginCompiler {
         Ok(Compiled {
             kind: PLUGIN_PAYLOAD_KIND,
             version: PLUGIN_PAYLOAD_VERSION,
-            body: program.to_body().map_err(|error| fail(error.to_string()))?,
+            body: program.to_body().map_err(|error| fail(error.to_string()))?.to_vec(),
             workspace_size: context.workspace_size(),
             code_objects: Vec::new(),
         })
@@ -120,6 +120,6 @@ impl Compiler for PluginCompiler {
     fn compile_in_process(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<InProcess, CompileError> {
         let (context, ..) = self.context(graph, offer, site)?;
         let workspace_size = context.workspace_size();
-        Ok(InProcess { executable: context.into_executable(), workspace_size })
+        Ok(InProcess { executable: context.into_executable(graph.tensors().len()), workspace_size })
     }
 }

@@ -1,6 +1,8 @@
 //! The compiling half of a provider.
 
 use crate::compile::CompileError;
+use crate::plugin::PluginCompiler;
+use hipplan_exec::plugin::{PluginLoader, Plugins};
 use hipplan_exec::{Device, Executable, Loaders};
 use hipplan_serialize::hipdnn::engine::KnobInfo;
 use hipplan_serialize::{ApiVersion, Knob, Target, VerifiedGraph};
@@ -279,6 +281,20 @@ impl Providers {
     /// Adds a provider behind those that were there.
     pub fn add(&mut self, provider: Box<dyn Compiler>) -> &mut Self {
         self.compilers.push(provider);
+        self
+    }
+
+    /// Adds hipDNN engine plugins behind the providers that were there: their compilers in the order in which they were loaded, and the
+    /// loader of their plans. Those that could not be loaded are remembered with the reason, for whoever asks why no engine applies.
+    pub fn add_plugins(&mut self, plugins: &Plugins) -> &mut Self {
+        for failure in plugins.failures() {
+            let provider = failure.plugin.clone().unwrap_or_else(|| failure.path.display().to_string());
+            self.unusable.push(ProviderRefusal { provider, reason: Refusal::Unusable(failure.reason.clone()) });
+        }
+        for plugin in plugins.iter() {
+            self.add(Box::new(PluginCompiler::new(plugin.clone())));
+        }
+        self.loaders.add(Box::new(PluginLoader::new(plugins)));
         self
     }
 
