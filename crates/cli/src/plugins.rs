@@ -63,6 +63,11 @@ impl EngineOptions {
             _ => bail!("expected ID=VALUE"),
         };
         let knobs = self.knobs.iter().map(|text| knob(text).with_context(|| format!("--knob {}", output::name(text))));
-        Ok(Policy { engine: self.engine.clone(), provider: self.provider.clone(), preferred: None, knobs: knobs.collect::<Result<_, _>>()? })
+        Ok(Policy {
+            engine: self.engine.clone(),
+            provider: self.provider.clone(),
+            preferred: None,
+            knobs: knobs.collect::<Result<_, _>>()?,
+        })
     }
 }

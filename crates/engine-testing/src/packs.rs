@@ -17,7 +17,11 @@ use std::path::Path;
 
 const N: usize = 5;
 const POISON: f32 = -77.0;
-const [X, CONSTANT, SUPPLIED, DEFAULTED, Y]: [i64; 5] = [11, -7, 400, i64::MAX, 5];
+const X: i64 = 11;
+const CONSTANT: i64 = -7;
+const SUPPLIED: i64 = 400;
+const DEFAULTED: i64 = i64::MAX;
+const Y: i64 = 5;
 const UNKNOWN: [i64; 4] = [0, 12, i64::MIN, -1];
 const CONSTANT_VALUE: f32 = 3.0;
 const DEFAULT_VALUE: f32 = 0.5;
@@ -67,7 +71,12 @@ impl Subject {
     /// # Errors
     /// It cannot be compiled or bound.
     pub fn cpu() -> Result<Self, Box<dyn Error>> {
-        Self::new("cpu".to_owned(), &Policy { provider: Some("cpu".to_owned()), ..Policy::DEFAULT }, &Providers::default(), DefaultEntries::Inert)
+        Self::new(
+            "cpu".to_owned(),
+            &Policy { provider: Some("cpu".to_owned()), ..Policy::DEFAULT },
+            &Providers::default(),
+            DefaultEntries::Inert,
+        )
     }
 
     /// A plan through a plugin that computes in host memory and keeps the contract of API 1.2.0, by way of a plan file.

@@ -8,9 +8,7 @@ use hipplan_serialize::plan::{
     BakedScalar, BindingKind, BindingRole, BindingV1, CodeObjectV1, PayloadError, PayloadWriter, PlanError, PlanMetaV1, PlanView,
     PlanWriter,
 };
-use hipplan_serialize::{
-    AlignedBytes, Canonical, Digest, FieldRole, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey, VerifiedGraph,
-};
+use hipplan_serialize::{AlignedBytes, Canonical, Digest, FieldRole, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey, VerifiedGraph};
 
 /// Why a graph was not compiled.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +26,9 @@ pub enum CompileError {
         refusals: Vec<ProviderRefusal>,
     },
     /// The engine's result cannot be kept.
-    #[error("provider cannot persist: what engine {engine} of provider {provider} compiles can only be used in the process that compiled it: {reason}")]
+    #[error(
+        "provider cannot persist: what engine {engine} of provider {provider} compiles can only be used in the process that compiled it: {reason}"
+    )]
     CannotPersist {
         /// The provider.
         provider: String,

@@ -24,7 +24,9 @@ impl PluginCompiler {
     fn device<'s>(&self, site: &'s Site) -> Result<&'s Device, Refusal> {
         let Some(device) = site.device() else {
             let target = site.target();
-            let reason = format!("plugins compile for a device that is present; target {target} was only named (--target native is the GPU that is there)");
+            let reason = format!(
+                "plugins compile for a device that is present; target {target} was only named (--target native is the GPU that is there)"
+            );
             return Err(Refusal::Target(reason));
         };
         if self.0.serves(device) {

@@ -56,7 +56,8 @@ impl Lowering {
     /// Compiles a graph, and reads its program as the loader does.
     fn lower(&mut self, graph: &GraphBuf) {
         let target: Target = "gfx942".parse().unwrap();
-        let compiled = match compile_graph(&graph.view(), &Request { site: &Site::of(&target), policy: &Policy::DEFAULT }, &self.providers) {
+        let compiled = match compile_graph(&graph.view(), &Request { site: &Site::of(&target), policy: &Policy::DEFAULT }, &self.providers)
+        {
             Ok(compiled) => compiled,
             Err(CompileError::NoApplicableEngines { .. } | CompileError::NoKey(_)) => {
                 self.count.declined += 1;

@@ -147,13 +147,7 @@ impl Check {
         Ok(if good { Exit::Good } else { Exit::Findings })
     }
 
-    fn outcome(
-        &self,
-        place: &Place,
-        source: &str,
-        imported: &ImportedGraph,
-        seen: &mut HashMap<GraphKey, String>,
-    ) -> Outcome {
+    fn outcome(&self, place: &Place, source: &str, imported: &ImportedGraph, seen: &mut HashMap<GraphKey, String>) -> Outcome {
         let graph = imported.graph.view();
         let key = match graph.canonical() {
             Ok(canonical) => canonical.key,

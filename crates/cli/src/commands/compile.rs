@@ -110,11 +110,7 @@ impl Compile {
             }
             all.push(contents);
         }
-        let options = BatchOptions {
-            sites,
-            policy,
-            jobs: self.jobs.map_or_else(default_jobs, Into::into),
-        };
+        let options = BatchOptions { sites, policy, jobs: self.jobs.map_or_else(default_jobs, Into::into) };
         let bar = Bar::new(global, "compiling", items.len() * options.sites.len());
         let report = compile_batch(&store, &items, &options, &providers, &bar);
         drop(bar);

@@ -4,7 +4,7 @@ use crate::execute::DeviceOption;
 use crate::plugins::PluginOptions;
 use crate::{Exit, Global, inputs, output};
 use hipplan::hipdnn::engine::KnobInfo;
-use hipplan::{Persistence, ProviderAnswer, Site, Target, engine_id_of_text, survey};
+use hipplan::{Persistence, ProviderAnswer, Target, engine_id_of_text, survey};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

@@ -93,7 +93,9 @@ impl Show {
             Subject::Graph(subject::Graph { graph, .. }) => {
                 let key = graph.view().canonical()?.key;
                 let store = location::readable(global)?;
-                Ok(keys::find(&store, &key.to_string(), pick, &Loaders::default(), &Policy::DEFAULT).with_context(|| subject::name(&self.what))?.into_bytes())
+                Ok(keys::find(&store, &key.to_string(), pick, &Loaders::default(), &Policy::DEFAULT)
+                    .with_context(|| subject::name(&self.what))?
+                    .into_bytes())
             }
         }
     }
