@@ -39,9 +39,9 @@
 
    On the device cpu an execution has finished when the call returns. On a HIP device it has been put on the stream: scalars have been
    read, and bindings and workspace are in use until the stream has come so far. Executions that may overlap, on several streams or
-   threads, need a workspace each. Without kernel_ms and new shapes, hipplan_execute allocates nothing, waits for nothing and compiles nothing, and may be
-   captured into a HIP graph; only when more than four threads prepare an execution of one plan at the same moment do the others wait for
-   one of them, for about a microsecond. The device of the calling thread is left as it was.
+   threads, need a workspace each. Without kernel_ms and new shapes, hipplan_execute allocates nothing, waits for nothing and compiles
+   nothing, and may be captured into a HIP graph; only when more than four threads prepare an execution of one plan at the same moment do
+   the others wait for one of them, for about a microsecond. The device of the calling thread is left as it was.
 */
 
 #ifndef HIPPLAN_H
