@@ -14,7 +14,7 @@ use crate::wire::generated as wire;
 use crate::wire::has_unknown_fields;
 use crate::wire::root::RawTable;
 use crate::{AlignedBytes, Limits, Uid, aligned};
-use flatbuffers::{FlatBufferBuilder, VerifierOptions};
+use flatbuffers::FlatBufferBuilder;
 use std::fmt;
 
 /// The newest envelope version that is read, and the one that is written.
@@ -327,13 +327,7 @@ impl<'a> EngineConfig<'a> {
     /// [`EnvelopeError::EngineConfig`] when the bytes are none.
     pub fn read(bytes: &'a [u8], limits: &Limits) -> Result<Self, EnvelopeError> {
         check_size(bytes.len() as u64, limits)?;
-        let options = VerifierOptions {
-            max_depth: limits.max_depth,
-            max_tables: limits.max_tables,
-            max_apparent_size: usize::try_from(limits.bytes()).unwrap_or(usize::MAX),
-            ..VerifierOptions::default()
-        };
-        let config = flatbuffers::root_with_opts::<wire::EngineConfig<'a>>(&options, bytes)
+        let config = flatbuffers::root_with_opts::<wire::EngineConfig<'a>>(&super::verifier_options(limits), bytes)
             .map_err(|e| EnvelopeError::EngineConfig(e.to_string().trim().replace('\n', "; ")))?;
         let mut has_unknown_fields = has_unknown_fields(&config._tab, 2);
         let mut knobs = Vec::new();
