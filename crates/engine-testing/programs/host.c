@@ -76,7 +76,9 @@ static void *guarded(hipdnnPluginConstData_t data) {
     char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED || data.size > page || mprotect(pages + page, page, PROT_NONE))
         stop("no memory for a scalar");
-    return memcpy(pages + page - data.size, data.ptr, data.size);
+    memcpy(pages + page - data.size, data.ptr, data.size);
+    free((void *)data.ptr);
+    return pages + page - data.size;
 }
 
 struct output {

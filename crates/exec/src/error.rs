@@ -4,6 +4,7 @@ use crate::MemorySpace;
 use crate::ShapeError;
 use crate::cpu::CpuError;
 use crate::hip::{HipError, HipProgramError};
+use crate::plugin::PluginError;
 use hipplan_serialize::DataType;
 use hipplan_serialize::canon::NoKey;
 use hipplan_serialize::plan::{PayloadError, PlanError};
@@ -43,6 +44,9 @@ pub enum ExecError {
     /// HIP, or a HIP device, failed.
     #[error(transparent)]
     Hip(#[from] HipError),
+    /// A plugin failed, or none that is loaded may have the plan.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
     /// A code object that the plan names cannot be had.
     #[error("code object {hash} of {size} bytes cannot be had: {reason}")]
     CodeObject { hash: String, size: u64, reason: String },
@@ -123,6 +127,17 @@ fn advice(found: MemorySpace) -> &'static str {
     match found {
         MemorySpace::Host => "; copy it to DeviceMemory, and give that with device_input or device_output",
         MemorySpace::Hip { .. } => "",
+    }
+}
+
+impl ExecError {
+    /// It is hipDNN's INVALID_VALUE: found by us, or reported by a plugin.
+    pub fn is_invalid_value(&self) -> bool {
+        match self {
+            Self::InvalidValue { .. } => true,
+            Self::Plugin(error) => error.is_invalid_value(),
+            _ => false,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! * [`Plan`]: a checked plan file; [`BoundPlan`]: loaded on a [`Device`] and ready.
 //! * [`VariantPack`]: what one execution is given, by tensor uid.
-//! * [`Loader`]: the executing half of a provider; [`cpu`]: the CPU provider's kernels; [`hip`]: AMD GPUs.
+//! * [`Loader`]: the executing half of a provider; [`cpu`]: the CPU provider's kernels; [`hip`]: AMD GPUs; [`plugin`]: hipDNN's engine plugins.
 //! * [`mod@reference`]: naive implementations in higher precision, which every provider is checked against.
 
 mod agreement;
@@ -18,6 +18,7 @@ mod loader;
 mod lock;
 mod memory_space;
 mod plan;
+pub mod plugin;
 pub mod reference;
 mod restore;
 mod shapes;

@@ -98,10 +98,32 @@ fn random_graphs() {
             let kind = if seed % 8 == 0 { generator.rng.pick(OpKind::ALL) } else { generator.rng.pick(&KINDS) };
             generator.node(kind);
         }
+        // Graphs with execute-time shapes are all declined, which another test sees to.
+        generator.model.override_shapes = false;
         lowering.lower(&generator.model.graph(&Style { seed }));
     }
     println!("{:?}", lowering.count);
     assert!(lowering.count.compiled > 50 && lowering.count.declined > 50, "{:?}", lowering.count);
+}
+
+/// Kernels are compiled for the shapes of the graph, so a graph that leaves them to each execution is declined (C3, C10), whatever it holds.
+#[test]
+fn graphs_with_execute_time_shapes_are_declined() {
+    let mut providers = Providers::none();
+    providers.add(Box::new(HipCompiler::new(vec![Box::new(Echo)])));
+    let target: Target = "gfx942".parse().unwrap();
+    let compile = |is_enabled| {
+        let mut builder = GraphBuilder::new();
+        builder.set_override_shape_enabled(is_enabled);
+        let [x, y] = std::array::from_fn(|_| builder.tensor(TensorAttributes::packed(DataType::Float, &[4, 8])));
+        builder.node("relu", DataType::Float, ops::Pointwise::unary(PointwiseMode::ReluFwd, x, y));
+        compile_graph(&builder.build().unwrap().view(), &Request { target: &target, policy: &Policy::Default }, &providers)
+    };
+    assert!(compile(false).is_ok());
+    let error = compile(true).unwrap_err();
+    let CompileError::NoApplicableEngines { .. } = &error else { panic!("{error}") };
+    let text = error.to_string();
+    assert!(text.contains("compiles shapes into its kernels") && text.contains("is_override_shape_enabled"), "{text}");
 }
 
 /// Nothing is too large to be a graph.

@@ -5,6 +5,7 @@ use crate::run::Run;
 use hipplan_engine_testing::Plugins;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 fn plugin(switches: &[&str]) -> PathBuf {
     Plugins::build("payloads", switches).unwrap_or_else(|e| panic!("{e}"))
@@ -104,17 +105,18 @@ fn other_versions_of_a_payload_are_refused() {
 
 #[test]
 fn a_host_scalar_that_is_read_as_a_device_buffer_faults() {
-    const SEGV: i32 = 11;
+    // A sanitizer catches the signal and tells of it.
+    let faulted = |output: &Output| output.status.signal() == Some(11) || String::from_utf8_lossy(&output.stderr).contains("SEGV");
     // It knows nothing of the flag, as a plugin of 1.1.0 would not.
     let legacy = plugin(&["KNOWS_NO_RUNTIME=1", "FETCHES_LINES=1"]);
     let run = run_with(Some(3.0));
     let output = run.start(&legacy, &["--graph", &run.graph(&scale_in(State::Supplied, 0.0))]);
-    assert_eq!(output.status.signal(), Some(SEGV), "{output:?}");
+    assert!(faulted(&output), "{output:?}");
     // It knows the flag, and loses it in the payload.
     let forgets = plugin(&["FORGETS_RUNTIME_SET=1", "FETCHES_LINES=1"]);
     let output = run.start(&forgets, &["--graph", &run.graph(&scale_in(State::Supplied, 0.0))]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("restored"), "{output:?}");
-    assert_eq!(output.status.signal(), Some(SEGV), "{output:?}");
+    assert!(faulted(&output), "{output:?}");
     // A constant is read from the graph, and the entry is not looked at.
     let lines = run.lines(&legacy, &["--graph", &run.graph(&scale_in(State::Constant, 0.5))]);
     assert!(lines.contains(&"same".to_owned()), "{lines:?}");

@@ -177,7 +177,7 @@ impl HipDevice {
     /// Makes the device the calling thread's current one until the guard is dropped, which restores what the thread had: its owner may
     /// use HIP too.
     #[inline]
-    pub(super) fn make_current(&self) -> Result<CurrentDevice, HipError> {
+    pub(crate) fn make_current(&self) -> Result<CurrentDevice, HipError> {
         self.usable()?;
         if self.is_only() { Ok(CurrentDevice(None)) } else { self.switch() }
     }
@@ -226,7 +226,7 @@ impl HipDevice {
 }
 
 /// Restores a thread's current device when dropped.
-pub(super) struct CurrentDevice(Option<(&'static Shared, c_int)>);
+pub(crate) struct CurrentDevice(Option<(&'static Shared, c_int)>);
 
 impl Drop for CurrentDevice {
     fn drop(&mut self) {

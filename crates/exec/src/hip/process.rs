@@ -16,7 +16,7 @@ pub(super) fn is_forked() -> bool {
 }
 
 /// Handles may be given back: HIP is alive.
-pub(super) fn may_release() -> bool {
+pub(crate) fn may_release() -> bool {
     !is_forked() && !EXITING.load(Ordering::Relaxed)
 }
 

@@ -53,7 +53,9 @@ fn declined(reason: impl Into<String>) -> Refusal {
 fn check_tensors(graph: &VerifiedGraph<'_>) -> Result<(), Refusal> {
     // Extents and strides are numbers in the kernels' texts, so that nothing is left to override at execute (C3, C10).
     if graph.is_override_shape_enabled() {
-        return Err(declined("it compiles shapes into its kernels, and the graph leaves them to each execution (is_override_shape_enabled)"));
+        return Err(declined(
+            "it compiles shapes into its kernels, and the graph leaves them to each execution (is_override_shape_enabled)",
+        ));
     }
     for ix in graph.tensor_ixs() {
         let tensor = graph.tensor(ix);
