@@ -3,19 +3,15 @@
 
 mod common;
 
-use common::{config, corpus, two_readers};
+use common::{corpus, two_readers};
 use hipplan_engine::{ENGINE_ID, ENGINE_NAME, PLUGIN_NAME, PLUGIN_VERSION};
-use hipplan_exec::plugin::{
-    PLUGIN_PAYLOAD_KIND, PLUGIN_PAYLOAD_VERSION, Plugin, PluginLoader, PluginProgram, PluginSearch, PluginSource, Plugins,
-};
+use hipplan_exec::plugin::{PluginLoader, PluginSearch, PluginSource, Plugins};
 use hipplan_exec::reference::check;
 use hipplan_exec::{BoundPlan, Device, Loaders, Plan, Stream, VariantPack, Workspace};
-use hipplan_planner::{
-    CompileError, Compiled, Compiler, Offer, Persistence, ProviderIdentity, Providers, Refusal, Request, Site, compile_graph,
-};
+use hipplan_planner::{Providers, Request, Site, compile_graph};
 use hipplan_serialize::{
-    AlignedBytes, ApiVersion, DataType, GraphBuf, GraphBuilder, PointwiseMode, Policy, ScalarType, Target, TensorAttributes, Uid,
-    VerifiedGraph, aligned, ops,
+    AlignedBytes, ApiVersion, DataType, GraphBuf, GraphBuilder, PointwiseMode, Policy, ScalarType, Target, TensorAttributes, Uid, aligned,
+    ops,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,50 +28,15 @@ fn plugins() -> Plugins {
     plugins
 }
 
-/// The compiling half of a provider that asks the plugin, no more than these tests need.
-struct Asks(Plugin);
-
-impl Compiler for Asks {
-    fn identity(&self) -> ProviderIdentity {
-        ProviderIdentity { name: self.0.name().to_owned(), api_version: self.0.api_version() }
-    }
-
-    fn offers(&self, graph: &VerifiedGraph<'_>, _: &Site) -> Result<Vec<Offer>, Refusal> {
-        let ids = self.0.applicable_engines(&Device::Cpu, graph.buffer()).map_err(|e| Refusal::Declined(e.to_string()))?;
-        if ids.is_empty() {
-            return Err(Refusal::Declined("no engine takes the graph".to_owned()));
-        }
-        let engine = ENGINE_NAME.to_str().expect("ASCII").to_owned();
-        Ok(vec![Offer { engine, engine_revision: self.0.version().to_owned(), knobs: Vec::new(), persistence: Persistence::Payload }])
-    }
-
-    fn compile(&self, graph: &VerifiedGraph<'_>, _: &Offer, _: &Site) -> Result<Compiled, CompileError> {
-        let config = config();
-        let context = self.0.create_context(&Device::Cpu, ENGINE_ID, &config, graph.buffer()).expect("a context");
-        let api = self.0.api_version();
-        let program = PluginProgram {
-            plugin: self.0.name().to_owned(),
-            plugin_version: self.0.version().to_owned(),
-            api_version: [api.major, api.minor, api.patch],
-            engine_id: ENGINE_ID,
-            bytes: context.serialize(&config).expect("bytes"),
-            config,
-        };
-        Ok(Compiled {
-            kind: PLUGIN_PAYLOAD_KIND,
-            version: PLUGIN_PAYLOAD_VERSION,
-            body: program.to_body().expect("a body").to_vec(),
-            workspace_size: context.workspace_size(),
-            code_objects: Vec::new(),
-        })
-    }
+fn providers(plugins: &Plugins) -> Providers {
+    let mut providers = Providers::none();
+    providers.add_plugins(plugins);
+    providers
 }
 
 fn compile(plugins: &Plugins, graph: &GraphBuf) -> AlignedBytes {
-    let mut providers = Providers::none();
-    providers.add(Box::new(Asks(plugins.iter().next().expect("a plugin").clone())));
-    let request = Request { target: &Target::Cpu, policy: &Policy::Default };
-    compile_graph(&graph.view(), &request, &providers).unwrap_or_else(|e| panic!("{e}")).bytes
+    let request = Request { site: &Site::of(&Target::Cpu), policy: &Policy::DEFAULT };
+    compile_graph(&graph.view(), &request, &providers(plugins)).unwrap_or_else(|e| panic!("{e}")).bytes
 }
 
 fn loaders(plugins: &Plugins) -> Loaders {

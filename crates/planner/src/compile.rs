@@ -45,7 +45,7 @@ pub enum CompileError {
     },
     /// What was compiled for this process cannot be bound.
     #[error(transparent)]
-    Bind(#[from] hipplan_exec::ExecError),
+    Bind(Box<hipplan_exec::ExecError>),
     /// The canonical encoding does not decode: a defect of hipplan.
     #[error(transparent)]
     Canonical(#[from] DecodeError),
@@ -68,6 +68,12 @@ pub enum CompileError {
         /// What went wrong.
         reason: String,
     },
+}
+
+impl From<hipplan_exec::ExecError> for CompileError {
+    fn from(error: hipplan_exec::ExecError) -> Self {
+        Self::Bind(Box::new(error))
+    }
 }
 
 fn join(refusals: &[ProviderRefusal]) -> String {
