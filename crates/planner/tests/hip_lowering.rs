@@ -118,7 +118,7 @@ fn graphs_with_execute_time_shapes_are_declined() {
         builder.set_override_shape_enabled(is_enabled);
         let [x, y] = std::array::from_fn(|_| builder.tensor(TensorAttributes::packed(DataType::Float, &[4, 8])));
         builder.node("relu", DataType::Float, ops::Pointwise::unary(PointwiseMode::ReluFwd, x, y));
-        compile_graph(&builder.build().unwrap().view(), &Request { target: &target, policy: &Policy::Default }, &providers)
+        compile_graph(&builder.build().unwrap().view(), &Request { site: &Site::of(&target), policy: &Policy::DEFAULT }, &providers)
     };
     assert!(compile(false).is_ok());
     let error = compile(true).unwrap_err();
