@@ -4,6 +4,7 @@ use crate::beside;
 use crate::failure::Failure;
 use crate::library::Library;
 use crate::types::{HIPPLAN_COMPILE, HIPPLAN_INTERNAL, HIPPLAN_STORE, HIPPLAN_UNSUPPORTED};
+use hipplan_exec::plugin::Plugins;
 use hipplan_planner::hip::compiler::hiprtc;
 use hipplan_planner::{CompileError, CompiledPlan, Ensured, Providers, Request, Site, ensure_plan};
 use hipplan_serialize::{GraphBuf, GraphKey, Policy};
@@ -14,14 +15,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub(crate) struct LazyProviders(OnceLock<Providers>);
 
 impl LazyProviders {
-    fn get(&self) -> &Providers {
+    fn get(&self, plugins: &Plugins) -> &Providers {
         self.0.get_or_init(|| {
             // hiprtc works in a child process. The program that this library is in is somebody else's, and is never started again: the
             // `hipplan` command takes its place, and without one there is clang alone.
             if let Some(command) = beside::hipplan_command() {
                 hiprtc::set_worker(&command);
             }
-            Providers::default()
+            let mut providers = Providers::default();
+            if !plugins.is_empty() || !plugins.failures().is_empty() {
+                providers.add_plugins(plugins);
+            }
+            providers
         })
     }
 }
@@ -50,7 +55,7 @@ impl Library {
         let store = self.layers.writable()?;
         let canonical = graph.view().canonical()?;
         let request = Request { site: &Site::present(&self.shared.device), policy: &Policy::DEFAULT };
-        let ensured = ensure_plan(store, &canonical, &request, self.providers.get())?;
+        let ensured = ensure_plan(store, &canonical, &request, self.providers.get(&self.plugins))?;
         match ensured {
             Ensured::Present(_) => Ok(()),
             Ensured::Compiled(_) => {

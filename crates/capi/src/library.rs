@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::layers::{CodeOf, Layers};
 use crate::types::{HIPPLAN_MISS, HIPPLAN_WORKSPACE};
 use hipplan_exec::hip::HipRuntime;
+use hipplan_exec::plugin::{PluginLoader, PluginSearch, Plugins};
 use hipplan_exec::{CodeObjects, Device, ExecError, Loaders, Plan};
 use hipplan_serialize::{GraphBuf, GraphKey, Limits, import};
 use std::ffi::CStr;
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
 pub(crate) struct Library {
     pub(crate) layers: Layers,
     loaders: Loaders,
+    #[cfg_attr(not(feature = "compile"), expect(dead_code, reason = "nothing is compiled"))]
+    pub(crate) plugins: Plugins,
     /// Targets whose plans are looked for, best first.
     targets: Vec<String>,
     pub(crate) shared: Arc<Shared>,
@@ -45,13 +48,28 @@ fn device(name: Option<&CStr>) -> Result<Device, Failure> {
     }
 }
 
+/// The hipDNN engine plugins that `HIPPLAN_PLUGINS` names. One that cannot be used is warned of, and is missed by its plans alone.
+fn plugins() -> Result<Plugins, Failure> {
+    let mut search = PluginSearch::new();
+    search.add_environment().map_err(|error| Failure::argument(error.to_string()))?;
+    let plugins = search.load();
+    for failure in plugins.failures() {
+        tracing::warn!("{failure}");
+    }
+    Ok(plugins)
+}
+
 impl Library {
     pub(crate) fn open(stores: &[&CStr], device_name: Option<&CStr>, flags: u32) -> Result<Self, Failure> {
         let device = device(device_name)?;
         let targets = device.targets().iter().map(ToString::to_string).collect();
+        let plugins = plugins()?;
+        let mut loaders = Loaders::default();
+        loaders.add(Box::new(PluginLoader::new(&plugins)));
         Ok(Self {
             layers: Layers::open(stores, flags)?,
-            loaders: Loaders::default(),
+            loaders,
+            plugins,
             targets,
             shared: Arc::new(Shared { device, counters: Counters::default() }),
             #[cfg(feature = "compile")]

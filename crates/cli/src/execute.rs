@@ -4,7 +4,7 @@ use crate::output;
 use anyhow::{Context, bail};
 use hipplan::hip::{DeviceMemory, HipDevice, HipEvent};
 use hipplan::reference::{HostTensor, InputScalar, Inputs};
-use hipplan::{BoundPlan, Device, Site, Stream, Target, TensorIx, VariantPack, Workspace};
+use hipplan::{BoundPlan, Device, ShapeOverride, Site, Stream, Target, TensorIx, VariantPack, Workspace};
 use std::time::{Duration, Instant};
 
 /// Names the device where no option does.
@@ -71,6 +71,8 @@ pub(crate) const POISON: u8 = 0xff;
 pub(crate) struct Session {
     bound: BoundPlan,
     memory: Memory,
+    /// In place of the graph's.
+    shapes: Vec<ShapeOverride>,
 }
 
 enum Memory {
@@ -111,7 +113,12 @@ impl Session {
             }
             _ => Memory::Host(Workspace::new(bound.workspace_size())?),
         };
-        Ok(Self { bound, memory })
+        Ok(Self { bound, memory, shapes: Vec::new() })
+    }
+
+    /// Executes with these shapes in place of the graph's.
+    pub(crate) fn with_shapes(self, shapes: Vec<ShapeOverride>) -> Self {
+        Self { shapes, ..self }
     }
 
     /// How [`execute`](Self::execute) takes the time.
@@ -138,6 +145,9 @@ impl Session {
         let mut pack = VariantPack::new();
         for scalar in inputs.scalars() {
             add_scalar(&mut pack, scalar, overridden);
+        }
+        for ShapeOverride { uid, dims, strides } in &self.shapes {
+            pack.override_shape(uid.0, dims, strides);
         }
         let memory = match &mut self.memory {
             Memory::Hip(memory) => memory,

@@ -64,7 +64,8 @@ impl std::fmt::Debug for Loaders {
 impl Default for Loaders {
     /// The loaders of the providers that are built in.
     fn default() -> Self {
-        Self(vec![Box::new(crate::CpuLoader), Box::new(crate::hip::HipLoader)])
+        // That of plugins has none yet, and says so of a plan that needs one.
+        Self(vec![Box::new(crate::CpuLoader), Box::new(crate::hip::HipLoader), Box::new(crate::plugin::PluginLoader::default())])
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use hipplan::reference::{CheckReport, HostTensor, Inputs, check_with};
 use hipplan::{
     BoundPlan, CompiledPlan, DataType, Device, FieldRole, GraphBuf, GraphKey, Limits, Loaders, Plan, PlanBytes, PlanKey, PlanView, Policy,
-    Providers, Request, Restore, Site, Target, TensorIx, TensorValue, VerifiedGraph, canon, compile_in_process, describe_misses,
+    Providers, Request, Restore, ShapeOverride, Site, Target, TensorIx, TensorValue, VerifiedGraph, canon, compile_in_process, describe_misses,
     find_for_targets,
 };
 use serde_json::{Value, json};
@@ -29,6 +29,7 @@ Examples:
   hipplan run 5d0c1f22a9b3 --scalar 3=0.5             by key; tensors by ordinal
   hipplan run graph.json --device hip --check         on the first AMD GPU
   hipplan run graph.json --override epsilon=0.01      in place of a default
+  hipplan run graph.json --shape x=1,3,8,8 --shape y=1,4,8,8 --check
   hipplan run graph.json --in-process --plugin host:./libmine.so --engine MINE")]
 pub(crate) struct Run {
     /// A graph in any form, or the first digits of a graph key or plan key
@@ -44,6 +45,9 @@ pub(crate) struct Run {
     /// Value of a runtime scalar, also in place of its default
     #[arg(long = "override", value_name = "TENSOR=VALUE")]
     overrides: Vec<String>,
+    /// Dims of a tensor in place of the graph's, which are the largest, for a graph with execute-time shapes; may be given several times
+    #[arg(long, value_name = "TENSOR=DIMS")]
+    shape: Vec<String>,
     /// Seed of random inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -126,6 +130,9 @@ impl Run {
             true => self.compile(&device, &targets, &policy, &providers)?,
             false => self.find(global, &device, &targets, &policy, providers.loaders())?,
         };
+        let shapes = self.shapes(&graph.view())?;
+        // What is executed is the graph with these shapes: inputs, outputs and checks are its own.
+        let graph = if shapes.is_empty() { graph } else { graph.view().reshape(&shapes).context("--shape")? };
         let graph = graph.view();
 
         self.check_memory(&graph, if device == Device::Cpu { bound.workspace_size() } else { 0 })?;
@@ -133,7 +140,7 @@ impl Run {
         self.read_inputs(&graph, &mut inputs)?;
         let overridden = self.set_scalars(&graph, &mut inputs)?;
         let mut outputs = output_tensors(&graph)?;
-        let mut session = Session::new(&device, bound, &inputs)?;
+        let mut session = Session::new(&device, bound, &inputs)?.with_shapes(shapes);
 
         let mut report = None;
         let mut best = Duration::MAX;
@@ -282,6 +289,27 @@ impl Run {
         Ok(overridden)
     }
 
+    /// The shapes given, with strides packed in the order of the graph's.
+    fn shapes(&self, graph: &VerifiedGraph<'_>) -> anyhow::Result<Vec<ShapeOverride>> {
+        let mut shapes = Vec::with_capacity(self.shape.len());
+        for argument in &self.shape {
+            let (name, text) = split(argument, "--shape", "TENSOR=DIMS")?;
+            let ix = find_tensor(graph, name)?;
+            let dims = text.split(',').map(str::parse).collect::<Result<Vec<i64>, _>>();
+            let dims = dims.with_context(|| format!("--shape {argument}: expected dims such as 1,3,8,8"))?;
+            let tensor = graph.tensor(ix);
+            ensure!(
+                dims.len() == tensor.dims.len(),
+                "--shape {argument}: {} dims, and {} has {}",
+                dims.len(),
+                graph.tensor_label(ix),
+                tensor.dims.len()
+            );
+            shapes.push(ShapeOverride { uid: tensor.uid, strides: packed_like(&dims, tensor.strides), dims });
+        }
+        Ok(shapes)
+    }
+
     fn write_outputs(&self, graph: &VerifiedGraph<'_>, outputs: &[(TensorIx, HostTensor)]) -> anyhow::Result<Vec<String>> {
         let Some(folder) = &self.output else { return Ok(Vec::new()) };
         std::fs::create_dir_all(folder).with_context(|| output::path(folder))?;
@@ -302,6 +330,21 @@ fn output_tensors(graph: &VerifiedGraph<'_>) -> anyhow::Result<Vec<(TensorIx, Ho
         outputs.push((operand.tensor, HostTensor::of_view(graph.tensor(operand.tensor))?));
     }
     Ok(outputs)
+}
+
+/// Strides of these dims without gaps, ordered as others are.
+fn packed_like(dims: &[i64], order: &[i64]) -> Vec<i64> {
+    let mut axes: Vec<usize> = (0..dims.len()).collect();
+    // Of equal strides, the outer dim comes first in both.
+    axes.sort_by_key(|&axis| (order.get(axis).copied().unwrap_or_default(), std::cmp::Reverse(axis)));
+    let mut strides = vec![1; dims.len()];
+    let mut stride = 1_i64;
+    for axis in axes {
+        strides[axis] = stride.max(1);
+        // What is too large is refused with the shape.
+        stride = stride.saturating_mul(dims[axis]);
+    }
+    strides
 }
 
 fn split<'t>(argument: &'t str, option: &str, form: &str) -> anyhow::Result<(&'t str, &'t str)> {
