@@ -39,6 +39,8 @@ impl Context {
     pub(crate) fn restore(bytes: &[u8]) -> Result<Self, Failure> {
         let payload = Payload::parse(bytes)?;
         let plan = Plan::open(payload.plan())?;
+        // In full, as nothing else vouches for what a host has stored.
+        plan.view().verify()?;
         let kind = plan.view().payload()?.kind();
         if kind != CPU_PAYLOAD_KIND {
             return Err(Failure::invalid(format!(

@@ -90,7 +90,9 @@ impl From<ExecError> for Failure {
         let status = match &error {
             ExecError::OutOfMemory { .. } => status::ALLOC_FAILED,
             // What is wrong with a buffer, or with the plan of a serialised context.
-            ExecError::InvalidValue { .. } | ExecError::Plan(_) | ExecError::Cpu(_) | ExecError::Target { .. } => status::INVALID_VALUE,
+            ExecError::InvalidValue { .. } | ExecError::Shape(_) | ExecError::Plan(_) | ExecError::Cpu(_) | ExecError::Target { .. } => {
+                status::INVALID_VALUE
+            }
             _ => status::INTERNAL_ERROR,
         };
         Self::new(status, error.to_string())

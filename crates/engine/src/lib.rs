@@ -4,7 +4,7 @@
 //! What it gives out as a serialised context is a plan file with the graph's uids ([`payload`]).
 //!
 //! Three things differ from engines of a GPU. Buffers must be memory that the CPU can address. Executing waits for the handle's stream, computes,
-//! and returns when it has finished. And what does not depend on a stream may be executed by several threads at once, with one handle or many.
+//! and returns when it has finished. And one context may be executed by several threads at once, with one handle or many.
 //!
 //! * [`exports`]: the functions that a host sees; the rest is what is behind them.
 //! * Unsafe code is in `exports`, `pointers`, `object`, `overrides`, `lane`, `context`, `stream`, `log` and `last_error`, each for what its first

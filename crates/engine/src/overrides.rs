@@ -28,7 +28,7 @@ impl Overrides {
     /// # Safety
     /// The promise of the type holds.
     pub(crate) unsafe fn add_to(&self, pack: &mut VariantPack<'_>) -> Result<(), Failure> {
-        // SAFETY (all): by the caller's promise.
+        // SAFETY: by the caller's promise.
         let uids = unsafe { array(self.uids, self.count, "the list of overridden uids") }?;
         // SAFETY: as above.
         let lengths = unsafe { array(self.lengths, self.count, "the list of ranks of overrides") }?;

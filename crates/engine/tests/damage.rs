@@ -1,5 +1,4 @@
-//! Serialised contexts that were damaged: every byte flipped, every length, and with a digest that was made right again: an error or the right
-//! result, and nothing else.
+//! Serialised contexts that were damaged: every byte flipped, every length, and with a digest that was made right again. Each is an error.
 
 mod common;
 
@@ -47,22 +46,16 @@ fn every_flipped_byte_and_every_length_is_refused() {
 }
 
 #[test]
-fn a_plan_that_was_changed_under_a_right_digest_is_refused_or_right() {
+fn a_plan_that_was_changed_under_a_right_digest_is_refused() {
     let engine = Engine::new();
     let whole = Payload::parse(&engine.create(graph().buffer()).expect("a context").serialize()).expect("a payload");
-    let mut accepted = 0;
     for at in 0..whole.plan().len() {
         for mask in [1, 0x80] {
             let mut plan = whole.plan().to_vec();
             plan[at] ^= mask;
             let forged = Payload::new(whole.uids(), whole.runtime_uids(), &plan).expect("a payload");
-            if let Ok(context) = engine.restore(forged.bytes()) {
-                accepted += 1;
-                assert!(executes_rightly(&context), "byte {at} of the plan, bits {mask:#x}");
-            }
+            let refused = engine.restore(forged.bytes()).err().map(|e| e.0);
+            assert_eq!(refused, Some(INVALID_VALUE), "byte {at} of the plan, bits {mask:#x}");
         }
     }
-    // What restoring has no use for, and does not read: the graph in the plan, which its own digest guards, and that digest.
-    eprintln!("{accepted} of {} changes make no difference", 2 * whole.plan().len());
-    assert!(accepted < 2 * whole.plan().len() / 2, "most of a plan is checked");
 }

@@ -23,8 +23,11 @@ fn graph(enabled: bool) -> GraphBuf {
     builder.build().expect("a graph")
 }
 
+/// A uid, its shape, its strides.
+type Shape<'s> = (i64, &'s [i64], &'s [i64]);
+
 /// Executes with shapes and strides of some uids; `y`, poisoned, and how it went.
-fn execute(engine: &Engine, context: &Context<'_>, shapes: &[(i64, &[i64], &[i64])]) -> Result<[f32; 32], Failed> {
+fn execute(engine: &Engine, context: &Context<'_>, shapes: &[Shape<'_>]) -> Result<[f32; 32], Failed> {
     let mut x: [f32; 32] = std::array::from_fn(|i| -(i as f32) - 1.0);
     let mut y = [f32::NAN; 32];
     let buffers = [(-1, x.as_mut_ptr()), (1, y.as_mut_ptr())].map(|(uid, ptr)| DeviceBuffer { uid, ptr: ptr.cast() });
@@ -69,7 +72,7 @@ fn a_smaller_shape_is_computed_and_the_rest_is_left_alone() {
 fn what_does_not_fit_is_refused() {
     let engine = Engine::new();
     let context = engine.create(graph(true).buffer()).expect("a context");
-    let refused: [&[(i64, &[i64], &[i64])]; 6] = [
+    let refused: [&[Shape<'_>]; 6] = [
         &[(-1, &[5, 8], &[8, 1]), (1, &[5, 8], &[8, 1])],
         &[(-1, &[0, 8], &[8, 1]), (1, &[0, 8], &[8, 1])],
         &[(-1, &[2, 8], &[8, 1])],

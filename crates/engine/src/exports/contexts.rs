@@ -113,7 +113,6 @@ pub unsafe extern "C" fn hipdnnEnginePluginExecuteOpGraph(
 /// As `hipdnnEnginePluginExecuteOpGraph`, with other shapes and strides for some tensors. Their own are the largest, the graph allows it, and all
 /// of it is checked: INVALID_VALUE otherwise.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "the ABI's")]
 pub unsafe extern "C" fn hipdnnEnginePluginExecuteOpGraphWithOverrides(
     handle: types::Handle,
     context: ExecutionContext,
