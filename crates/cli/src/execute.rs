@@ -4,7 +4,7 @@ use crate::output;
 use anyhow::{Context, bail};
 use hipplan::hip::{DeviceMemory, HipDevice, HipEvent};
 use hipplan::reference::{HostTensor, InputScalar, Inputs};
-use hipplan::{BoundPlan, Device, ShapeOverride, Site, Stream, Target, TensorIx, VariantPack, Workspace};
+use hipplan::{BoundPlan, Device, Site, Stream, Target, TensorIx, Uid, VariantPack, Workspace};
 use std::time::{Duration, Instant};
 
 /// Names the device where no option does.
@@ -72,7 +72,14 @@ pub(crate) struct Session {
     bound: BoundPlan,
     memory: Memory,
     /// In place of the graph's.
-    shapes: Vec<ShapeOverride>,
+    shapes: Vec<Shape>,
+}
+
+/// The shape of one tensor, in place of the graph's.
+pub(crate) struct Shape {
+    pub(crate) uid: Uid,
+    pub(crate) dims: Vec<i64>,
+    pub(crate) strides: Vec<i64>,
 }
 
 enum Memory {
@@ -117,7 +124,7 @@ impl Session {
     }
 
     /// Executes with these shapes in place of the graph's.
-    pub(crate) fn with_shapes(self, shapes: Vec<ShapeOverride>) -> Self {
+    pub(crate) fn with_shapes(self, shapes: Vec<Shape>) -> Self {
         Self { shapes, ..self }
     }
 
@@ -146,7 +153,7 @@ impl Session {
         for scalar in inputs.scalars() {
             add_scalar(&mut pack, scalar, overridden);
         }
-        for ShapeOverride { uid, dims, strides } in &self.shapes {
+        for Shape { uid, dims, strides } in &self.shapes {
             pack.override_shape(uid.0, dims, strides);
         }
         let memory = match &mut self.memory {

@@ -1,6 +1,6 @@
 //! `hipplan run`
 
-use crate::execute::{DeviceOption, POISON, Session};
+use crate::execute::{DeviceOption, POISON, Session, Shape};
 use crate::keys::{self, Pick};
 use crate::plugins::{EngineOptions, PluginOptions};
 use crate::{Exit, Global, inputs, location, npy, output};
@@ -8,8 +8,8 @@ use anyhow::{Context, bail, ensure};
 use hipplan::reference::{CheckReport, HostTensor, Inputs, check_with};
 use hipplan::{
     BoundPlan, CompiledPlan, DataType, Device, FieldRole, GraphBuf, GraphKey, Limits, Loaders, Plan, PlanBytes, PlanKey, PlanView, Policy,
-    Providers, Request, Restore, ShapeOverride, Site, Target, TensorIx, TensorValue, VerifiedGraph, canon, compile_in_process, describe_misses,
-    find_for_targets,
+    Providers, Request, Restore, ShapeOverride, Site, Target, TensorIx, TensorValue, VerifiedGraph, canon, compile_in_process,
+    describe_misses, find_for_targets,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -132,7 +132,9 @@ impl Run {
         };
         let shapes = self.shapes(&graph.view())?;
         // What is executed is the graph with these shapes: inputs, outputs and checks are its own.
-        let graph = if shapes.is_empty() { graph } else { graph.view().reshape(&shapes).context("--shape")? };
+        let overrides: Vec<ShapeOverride<'_>> =
+            shapes.iter().map(|shape| ShapeOverride { uid: shape.uid, dims: &shape.dims, strides: &shape.strides }).collect();
+        let graph = if shapes.is_empty() { graph } else { graph.view().reshape(&overrides).context("--shape")? };
         let graph = graph.view();
 
         self.check_memory(&graph, if device == Device::Cpu { bound.workspace_size() } else { 0 })?;
@@ -290,7 +292,7 @@ impl Run {
     }
 
     /// The shapes given, with strides packed in the order of the graph's.
-    fn shapes(&self, graph: &VerifiedGraph<'_>) -> anyhow::Result<Vec<ShapeOverride>> {
+    fn shapes(&self, graph: &VerifiedGraph<'_>) -> anyhow::Result<Vec<Shape>> {
         let mut shapes = Vec::with_capacity(self.shape.len());
         for argument in &self.shape {
             let (name, text) = split(argument, "--shape", "TENSOR=DIMS")?;
@@ -305,7 +307,7 @@ impl Run {
                 graph.tensor_label(ix),
                 tensor.dims.len()
             );
-            shapes.push(ShapeOverride { uid: tensor.uid, strides: packed_like(&dims, tensor.strides), dims });
+            shapes.push(Shape { uid: tensor.uid, strides: packed_like(&dims, tensor.strides), dims });
         }
         Ok(shapes)
     }

@@ -1,0 +1,182 @@
+//! Engines and plugins as a person meets them: what is offered and why not, which one compiles, plans of plugins, one process alone.
+
+mod common;
+
+use common::{Scratch, scalar_graph};
+use hipplan_engine_testing::Plugins;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// A test plugin in C of this name.
+fn plugin(name: &str, switches: &[&str]) -> PathBuf {
+    let name_switch = format!("PLUGIN_NAME=\"{name}\"");
+    let all: Vec<&str> = switches.iter().copied().chain([name_switch.as_str()]).collect();
+    Plugins::build(name, &all).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn host(path: &std::path::Path) -> String {
+    format!("host:{}", path.display())
+}
+
+/// `y = alpha * x`, alpha a runtime scalar with the default 2, as a file.
+fn with_default(scratch: &Scratch) {
+    scratch.write("default.json", scalar_graph(r#", "value_type": "Float32Value", "value": 2.0, "is_runtime_pass_by_value": true"#));
+}
+
+#[test]
+fn engines_says_what_each_provider_offers_and_why_not() {
+    let scratch = Scratch::new();
+    with_default(&scratch);
+    let (good, old) = (host(&plugin("good", &[])), host(&plugin("old", &["API_VERSION=\"1.1.0\"", "ENGINE_NAMES={\"OLD\"}"])));
+    let absurd = host(&plugin("absurd", &["API_VERSION=\"1.99999.0\"", "ENGINE_NAMES={\"ABSURD\"}"]));
+    let (code, told) = scratch.json(&["engines", "default.json", "--plugin", &good, "--plugin", &old, "--plugin", &absurd, "--quiet"]);
+    assert_eq!(code, 0);
+    assert_eq!(told["api_floor"], "1.2.0");
+    let providers = told["providers"].as_array().expect("providers");
+    let names: Vec<&str> = providers.iter().filter_map(|p| p["provider"].as_str()).collect();
+    assert_eq!(names, ["cpu", "hip", "good", "old"], "in order of preference");
+    let by = |name: &str| providers.iter().find(|p| p["provider"] == name).expect("listed");
+    assert_eq!(by("cpu")["engines"][0]["engine"], "HIPPLAN_CPU");
+    assert!(by("hip")["reason"].as_str().expect("a reason").contains("not for cpu"));
+    assert_eq!(by("good")["engines"][0]["engine"], "HIPPLAN_TEST_ENGINE");
+    assert_eq!(by("good")["engines"][0]["persists"], true);
+    assert!(!by("good")["engines"][0]["knobs"].as_array().expect("knobs").is_empty());
+    assert!(by("old")["reason"].as_str().expect("a reason").contains("needs engine API 1.2.0, the provider speaks 1.1.0"));
+    let unusable = told["unusable"].as_array().expect("a list");
+    assert!(unusable.len() == 1 && unusable[0]["reason"].as_str().expect("a reason").contains("1.99999.0"), "{unusable:?}");
+
+    let ran = scratch.run(&["engines", "default.json", "--plugin", &good, "--plugin", &old]);
+    assert!(ran.code == 0 && ran.out.contains("HIPPLAN_TEST_ENGINE") && ran.out.contains("the provider speaks 1.1.0"), "{ran:?}");
+    // Without a graph: who is there, and who is not.
+    let ran = scratch.run(&["engines", "--plugin", &good, "--plugin", "host:/no/such/plugin.so"]);
+    assert!(ran.code == 0 && ran.out.contains("good") && ran.out.contains("/no/such/plugin.so"), "{ran:?}");
+    // Nobody takes it.
+    let ran = scratch.run(&["engines", "default.json", "--target", "gfx942", "--plugin", &good]);
+    assert!(ran.out.contains("plugins compile for a device that is present"), "{ran:?}");
+}
+
+#[test]
+fn a_plugins_plan_is_compiled_kept_and_executed_by_another_process() {
+    let scratch = Scratch::new();
+    with_default(&scratch);
+    let good = host(&plugin("good", &[]));
+    let with = ["--store", "s", "--plugin", &good, "--engine", "HIPPLAN_TEST_ENGINE"];
+    let ran = scratch.run(&[&["compile", "default.json"][..], &with].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let (code, ran) = scratch.json(&[&["run", "default.json", "--check"][..], &with].concat());
+    assert!(code == 0 && ran["provider"] == "good" && ran["check"]["passed"] == true, "{ran}");
+    // The plugin takes the caller's value in place of the default.
+    let (code, ran) = scratch.json(&[&["run", "default.json", "--override", "alpha=-3", "--check"][..], &with].concat());
+    assert!(code == 0 && ran["check"]["passed"] == true, "{ran}");
+
+    // Without it, the plan is there and of no use, and the message says whose it is.
+    let ran = scratch.run(&["run", "default.json", "--store", "s", "--engine", "HIPPLAN_TEST_ENGINE"]);
+    assert!(ran.code == 2 && ran.err.contains("good") && ran.err.contains("HIPPLAN_TEST_ENGINE"), "{ran:?}");
+    // An older build of it is not given the plan; both versions are named.
+    let newer = host(&plugin("good", &["PLUGIN_VERSION=\"1.4.0\""]));
+    let older = host(&plugin("good", &["PLUGIN_VERSION=\"1.3.9\""]));
+    let ran = scratch.run(&["compile", "default.json", "--store", "t", "--plugin", &newer, "--engine", "HIPPLAN_TEST_ENGINE"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = scratch.run(&["run", "default.json", "--store", "t", "--plugin", &older, "--engine", "HIPPLAN_TEST_ENGINE"]);
+    assert!(ran.code == 2 && ran.err.contains("1.4.0") && ran.err.contains("1.3.9"), "{ran:?}");
+    // The environment names plugins too.
+    let output = scratch
+        .hipplan(&["run", "default.json", "--store", "s", "--engine", "HIPPLAN_TEST_ENGINE", "--check"])
+        .env("HIPPLAN_PLUGINS", &good)
+        .output()
+        .expect("started");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn an_engine_that_cannot_persist_runs_in_one_process() {
+    let scratch = Scratch::new();
+    with_default(&scratch);
+    let forgetful = host(&plugin("forgetful", &["HOOKS=HOOKS_NONE"]));
+    let with = ["--plugin", &forgetful, "--provider", "forgetful"];
+    let ran = scratch.run(&[&["compile", "default.json", "--store", "s"][..], &with].concat());
+    assert!(ran.code == 1 && ran.out.contains("provider cannot persist"), "{ran:?}");
+    let (code, ran) = scratch.json(&[&["run", "default.json", "--in-process", "--check"][..], &with].concat());
+    assert!(code == 0 && ran["ready_by"] == "compiled" && ran["check"]["passed"] == true, "{ran}");
+    // Where another engine can, a store takes that one.
+    let ran = scratch.run(&["compile", "default.json", "--store", "s", "--plugin", &forgetful]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = scratch.run(&["run", "00ff00ff00ff", "--in-process"]);
+    assert!(ran.code == 2 && ran.err.contains("is a key"), "{ran:?}");
+}
+
+#[test]
+fn knobs_are_checked_and_part_of_the_plan() {
+    let scratch = Scratch::new();
+    with_default(&scratch);
+    let good = host(&plugin("good", &[]));
+    let (_, told) = scratch.json(&["engines", "default.json", "--plugin", &good]);
+    let knobs = told["providers"][2]["engines"][0]["knobs"].as_array().expect("knobs").clone();
+    let knob = knobs.iter().find(|k| k["default"].as_str().is_some_and(|d| d.parse::<i64>().is_ok())).expect("an integer knob");
+    let (id, default) = (knob["id"].as_str().expect("an id"), knob["default"].as_str().expect("a default"));
+    let with = ["--store", "s", "--plugin", &good, "--engine", "HIPPLAN_TEST_ENGINE"];
+    let setting = format!("{id}={default}");
+    let compile = |more: &[&str]| scratch.json(&[&["compile", "default.json"][..], &with, more].concat());
+    let (_, plain) = compile(&[]);
+    let (code, set) = compile(&["--knob", &setting]);
+    assert_eq!((code, plain["rows"][0]["outcome"].clone(), set["rows"][0]["outcome"].clone()), (0, json!("compiled"), json!("compiled")));
+    assert_ne!(plain["rows"][0]["plan_key"], set["rows"][0]["plan_key"]);
+    for bad in [format!("{id}=x"), format!("{id}=99999999999999999999"), "no.such.knob=1".to_owned()] {
+        let (code, report) = compile(&["--knob", &bad]);
+        let detail = report["rows"][0]["detail"].as_str().unwrap_or_default();
+        assert!(code == 3 && detail.contains(bad.split('=').next().expect("an id")), "{report}");
+    }
+    let ran = scratch.run(&["compile", "default.json", "--store", "s", "--knob", "nothing"]);
+    assert!(ran.code == 2 && ran.err.contains("expected ID=VALUE"), "{ran:?}");
+    // What is looked for is what was compiled with the setting.
+    let run = [&["run", "default.json"][..], &with, &["--knob", &setting]].concat();
+    let (code, ran) = scratch.json(&run);
+    assert!(code == 0 && ran["plan_key"] == set["rows"][0]["plan_key"], "{ran}");
+}
+
+#[test]
+fn the_engine_that_a_graph_prefers_is_taken() {
+    let scratch = Scratch::new();
+    let text = scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#);
+    let mut graph: Value = serde_json::from_str(&text).expect("JSON");
+    scratch.write("plain.json", &text);
+    graph["preferred_engine_id"] = hipplan::engine_id("HIPPLAN_TEST_ENGINE").into();
+    scratch.write("prefers.json", graph.to_string());
+    let good = host(&plugin("good", &[]));
+    let (_, told) = scratch.json(&["compile", "plain.json", "prefers.json", "--store", "s", "--plugin", &good]);
+    assert_eq!(told["rows"][0]["graph_key"], told["rows"][1]["graph_key"], "a preference is no part of the key");
+    let provider = |graph: &str, more: &[&str]| scratch.json(&[&["run", graph, "--store", "s"][..], more].concat()).1["provider"].clone();
+    assert_eq!(provider("plain.json", &["--plugin", &good]), "cpu");
+    assert_eq!(provider("prefers.json", &["--plugin", &good]), "good");
+    // A preference is no condition: another plan of the graph does.
+    assert_eq!(provider("prefers.json", &[]), "cpu");
+}
+
+#[test]
+fn execute_time_shapes_are_smaller_than_the_graphs() {
+    let scratch = Scratch::new();
+    let mut graph: Value = serde_json::from_str(&scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#)).expect("JSON");
+    let fixed = graph.to_string();
+    graph["is_override_shape_enabled"] = true.into();
+    scratch.write("shapes.json", graph.to_string());
+    scratch.write("fixed.json", fixed);
+    let good = host(&plugin("good", &["API_VERSION=\"1.1.0\""]));
+    for with in [&[][..], &["--plugin", good.as_str(), "--engine", "HIPPLAN_TEST_ENGINE"]] {
+        let ran = scratch.run(&[&["compile", "shapes.json", "fixed.json", "--store", "s"][..], with].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let run = |graph: &'static str, shapes: &[&'static str]| {
+            let shapes: Vec<&str> = shapes.iter().flat_map(|shape| ["--shape", shape]).collect();
+            scratch.run(&[&["run", graph, "--store", "s", "--check"][..], with, &shapes].concat())
+        };
+        let ran = run("shapes.json", &["x=2", "y=2"]);
+        assert!(ran.code == 0 && !ran.out.contains("FAILED"), "{ran:?}");
+        for (shapes, says) in
+            [(&["x=2"][..], "shape"), (&["x=5", "y=5"], "5"), (&["x=0", "y=0"], "0"), (&["x=2,2"], "dims"), (&["x=a"], "expected dims")]
+        {
+            let ran = run("shapes.json", shapes);
+            assert!(ran.code == 2 && ran.err.contains(says), "{shapes:?}: {ran:?}");
+        }
+        let ran = run("fixed.json", &["x=2", "y=2"]);
+        assert!(ran.code == 2 && ran.err.contains("is_override_shape_enabled"), "{ran:?}");
+    }
+}
