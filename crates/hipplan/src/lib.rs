@@ -40,7 +40,7 @@ mod runtime;
 pub use hipplan_exec::{
     Arguments, BindingIx, BoundPlan, CodeObjects, Device, ExecError, Executable, InvalidValue, Loader, Loaders, MemorySpace, Plan,
     RawHipStream, Restore, RestoreMiss, ShapeError, ShapeOverrides, Stream, TensorShape, VariantPack, WORKSPACE_ALIGN, Workspace,
-    WorkspaceRef, cpu, describe_misses, find_by_graph_key, find_for_targets, hip, reference,
+    WorkspaceRef, cpu, describe_misses, find_by_graph_key, find_for_targets, hip, plugin, reference,
 };
 pub use hipplan_planner::hip::compiler;
 pub use hipplan_planner::{
@@ -60,7 +60,7 @@ pub use hipplan_serialize::{
     MoeGroupedMatmulMode, NodeIx, NormFwdPhase, Op, OpKind, PaddingMode, PlanIdentity, PlanKey, PlanRef, PointwiseMode, Policy,
     ReductionMode, ResampleMode, ReshapeError, RootHash, Scalar, ScalarType, SelectionKey, ShapeOverride, Target, TensorAttribute,
     TensorAttributes, TensorHandle, TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id,
-    explain, floors, form, graph, hipdnn, json, ops,
+    engine_id_of_text, engine_id_text, explain, floors, form, graph, hipdnn, json, ops,
 };
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport, default_store_path};
 pub use runtime::{RestoreError, Runtime};
