@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs each for a while.
 #
-#   scripts/fuzz.sh [-s SECONDS] [-w WORKERS] [-o FOLDER] [-m] [TARGET...]      all targets unless some are named
+#   scripts/fuzz.sh [-s SECONDS] [-w WORKERS] [-o FOLDER] [-x N] [-m] [TARGET...]      all targets unless some are named
 #
 # Needs a nightly toolchain and a C++ compiler. Every target starts from corpus/fuzz/TARGET; what it finds is collected under FOLDER
 # [target/fuzz], which a later run goes on from. Ends with 1 if some input crashes a reader, takes longer than a second, or makes it
-# take more than 256 MiB. -s 0 only builds. -m then makes corpus/fuzz of what covers all the code that was reached, and no more.
+# take more than 256 MiB. -s 0 only builds. -x N executes N random variant packs after that, through the cpu provider, a plugin in C and the
+# plugins named in HIPPLAN_PLUGINS_UNDER_TEST, with AddressSanitizer watching. -m then makes corpus/fuzz of what covers all the code that was reached, and no more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=60 workers=1 out=$PWD/target/fuzz minimise=0
-while getopts s:w:o:m option; do
+seconds=60 workers=1 out=$PWD/target/fuzz minimise=0 packs=0
+while getopts s:w:o:x:m option; do
     case $option in
     s) seconds=$OPTARG ;;
     w) workers=$OPTARG ;;
     o) out=$OPTARG ;;
+    x) packs=$OPTARG ;;
     m) minimise=1 ;;
     *) exit 2 ;;
     esac
@@ -34,6 +36,10 @@ export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllv
 -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
 CARGO_TARGET_DIR="$out/build" cargo +nightly build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target "$triple"
 
+if [ "$packs" -gt 0 ]; then
+    read -ra plugins <<<"${HIPPLAN_PLUGINS_UNDER_TEST:-}"
+    "$out/build/$triple/release/variant_packs" "$packs" "${plugins[@]}"
+fi
 # Freed memory that is kept aside would count as the readers' own.
 export ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=0
 bad=0

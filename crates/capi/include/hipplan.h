@@ -34,11 +34,14 @@
      runtime, with a default       the default             ignored, not read          host memory of one element, read during the call
      runtime, without a default    invalid argument        host memory, as there      host memory, as there
 
+   Of a graph that has opted in to it (is_override_shape_enabled), tensors may have smaller dims and other strides in an execution: the
+   override_ fields of hipplan_execute_options_t.
+
    On the device cpu an execution has finished when the call returns. On a HIP device it has been put on the stream: scalars have been
    read, and bindings and workspace are in use until the stream has come so far. Executions that may overlap, on several streams or
-   threads, need a workspace each. Without kernel_ms, hipplan_execute allocates nothing, waits for nothing and compiles nothing, and may be
-   captured into a HIP graph; only when more than four threads prepare an execution of one plan at the same moment do the others wait for
-   one of them, for about a microsecond. The device of the calling thread is left as it was.
+   threads, need a workspace each. Without kernel_ms and new shapes, hipplan_execute allocates nothing, waits for nothing and compiles
+   nothing, and may be captured into a HIP graph; only when more than four threads prepare an execution of one plan at the same moment do
+   the others wait for one of them, for about a microsecond. The device of the calling thread is left as it was.
 */
 
 #ifndef HIPPLAN_H
@@ -193,6 +196,28 @@ typedef struct {
      and it fails while the stream is being captured.
      */
     float *kernel_ms;
+    /*
+     How many tensors have another shape in this execution than the graph states. The graph must have opted in to that
+     (`is_override_shape_enabled`), and the rest of the fields are read only if this is not 0. The first execution with a set of shapes
+     checks them and allocates, and where threads execute at once, the first of each may; repeating the shapes of the execution before does not.
+     */
+    size_t override_count;
+    /*
+     Their uids, each of which is bound too: tensors that are neither passed by value nor virtual, each once.
+     */
+    const int64_t *override_uids;
+    /*
+     The number of dims of each, which is the number that the graph states.
+     */
+    const uint32_t *override_ranks;
+    /*
+     The dims of each, in an array that is aligned: from 1 to what the graph states, which is the largest.
+     */
+    const int64_t *const *override_dims;
+    /*
+     The strides of each, in an array that is aligned: in elements, each at least 1. What is bound holds the span of this shape.
+     */
+    const int64_t *const *override_strides;
 } hipplan_execute_options_t;
 
 /*
@@ -407,8 +432,8 @@ hipplan_status_t hipplan_plan_key(const hipplan_plan_t *plan,
  `workspace` is memory of the device with at least `hipplan_plan_workspace_size` bytes, at a multiple of 256; NULL and 0 where none is needed.
  `stream` is a `hipStream_t` of the plan's device, NULL for the default stream; always NULL on the device `cpu`. `options` may be NULL.
 
- `HIPPLAN_INVALID_ARGUMENT`: a binding is missing, twice there, null or badly aligned; the text names its uid and tensor, and nothing was
- executed. `HIPPLAN_WORKSPACE`: too small or badly aligned, nothing was executed. `HIPPLAN_DEVICE`: HIP failed.
+ `HIPPLAN_INVALID_ARGUMENT`: a binding is missing, twice there, null or badly aligned, or a shape is not one that the graph allows; the text
+ names its uid and tensor, and nothing was executed. `HIPPLAN_WORKSPACE`: too small or badly aligned, nothing was executed. `HIPPLAN_DEVICE`: HIP failed.
  */
 hipplan_status_t hipplan_execute(hipplan_plan_t *plan,
                                  const hipplan_binding_t *bindings,

@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::library::Library;
 use crate::types::{HIPPLAN_COMPILE, HIPPLAN_INTERNAL, HIPPLAN_STORE, HIPPLAN_UNSUPPORTED};
 use hipplan_planner::hip::compiler::hiprtc;
-use hipplan_planner::{CompileError, CompiledPlan, Ensured, Providers, Request, ensure_plan};
-use hipplan_serialize::{GraphBuf, GraphKey, Policy, Target};
+use hipplan_planner::{CompileError, CompiledPlan, Ensured, Providers, Request, Site, ensure_plan};
+use hipplan_serialize::{GraphBuf, GraphKey, Policy};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The providers, made when something is to be compiled for the first time.
@@ -49,9 +49,8 @@ impl Library {
     pub(crate) fn compile(&self, graph: &GraphBuf) -> Result<(), Failure> {
         let store = self.layers.writable()?;
         let canonical = graph.view().canonical()?;
-        let targets = self.shared.device.targets();
-        let target = targets.first().unwrap_or(&Target::Cpu);
-        let ensured = ensure_plan(store, &canonical, &Request { target, policy: &Policy::Default }, self.providers.get())?;
+        let request = Request { site: &Site::present(&self.shared.device), policy: &Policy::DEFAULT };
+        let ensured = ensure_plan(store, &canonical, &request, self.providers.get())?;
         match ensured {
             Ensured::Present(_) => Ok(()),
             Ensured::Compiled(_) => {

@@ -6,6 +6,7 @@ use crate::failure::{self, Failure};
 use crate::input::{self, SizePrefixed};
 use crate::lane::Call;
 use crate::library::{Library, read_graph};
+use crate::shapes::Shapes;
 use crate::types::*;
 use crate::{entry, last_error, log, output};
 use hipplan_exec::hip::HipRuntime;
@@ -254,8 +255,8 @@ pub unsafe extern "C" fn hipplan_plan_key(plan: *const hipplan_plan_t, key: *mut
 /// `workspace` is memory of the device with at least `hipplan_plan_workspace_size` bytes, at a multiple of 256; NULL and 0 where none is needed.
 /// `stream` is a `hipStream_t` of the plan's device, NULL for the default stream; always NULL on the device `cpu`. `options` may be NULL.
 ///
-/// `HIPPLAN_INVALID_ARGUMENT`: a binding is missing, twice there, null or badly aligned; the text names its uid and tensor, and nothing was
-/// executed. `HIPPLAN_WORKSPACE`: too small or badly aligned, nothing was executed. `HIPPLAN_DEVICE`: HIP failed.
+/// `HIPPLAN_INVALID_ARGUMENT`: a binding is missing, twice there, null or badly aligned, or a shape is not one that the graph allows; the text
+/// names its uid and tensor, and nothing was executed. `HIPPLAN_WORKSPACE`: too small or badly aligned, nothing was executed. `HIPPLAN_DEVICE`: HIP failed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipplan_execute(
     plan: *mut hipplan_plan_t,
@@ -273,11 +274,12 @@ pub unsafe extern "C" fn hipplan_execute(
             let executed = || {
                 let options = input::structure(options)?;
                 let (flags, kernel_ms) = options.map_or((0, std::ptr::null_mut()), |o| (o.flags, o.kernel_ms));
+                let shapes = options.as_ref().map_or(Shapes::NONE, Shapes::of);
                 check_flags("hipplan_execute_options_t", flags, HIPPLAN_EXECUTE_OVERRIDE)?;
                 if bindings.is_null() && count > 0 || count > isize::MAX as usize / size_of::<hipplan_binding_t>() {
                     return Err(Failure::argument(format!("{count} bindings at {bindings:p}: there are none")));
                 }
-                let call = Call { bindings, count, workspace, workspace_size, stream, flags };
+                let call = Call { bindings, count, workspace, workspace_size, stream, flags, shapes };
                 if kernel_ms.is_null() {
                     return plan.execute(&call);
                 }

@@ -1,6 +1,7 @@
 //! One of the copies of a bound plan, and an execution on it. Unsafe: what C binds is believed to be what the header says.
 
 use crate::failure::Failure;
+use crate::shapes::Shapes;
 use crate::types::{HIPPLAN_EXECUTE_OVERRIDE, hipplan_binding_t};
 use hipplan_exec::hip::HipEvent;
 use hipplan_exec::{BoundPlan, Device, RawHipStream, Stream, VariantPack, WorkspaceRef};
@@ -17,6 +18,7 @@ pub(crate) struct Call {
     pub(crate) workspace_size: usize,
     pub(crate) stream: *mut c_void,
     pub(crate) flags: u32,
+    pub(crate) shapes: Shapes,
 }
 
 /// A bound plan with what its executions reuse.
@@ -47,12 +49,17 @@ impl Lane {
     /// Executes.
     ///
     /// # Safety
-    /// `count` bindings can be read, and each points to what the header says of it; the workspace has so many bytes of the device's memory,
+    /// `count` bindings can be read, and each points to what the header says of it; the shapes are of [`Shapes::put`]; the workspace has so many bytes of the device's memory,
     /// which nothing else uses until the execution has finished; the stream is null or one of the device.
     #[inline]
     pub(crate) unsafe fn execute(&mut self, device: &Device, call: &Call) -> Result<(), Failure> {
         // SAFETY: by the caller's promise.
         unsafe { self.fill(call) };
+        // SAFETY: as above.
+        if let Err(failure) = unsafe { call.shapes.put(&mut self.pack, call.count) } {
+            self.pack.clear();
+            return Err(failure);
+        }
         let space = self.plan.memory_space();
         // SAFETY: by the caller's promise.
         let workspace = unsafe { WorkspaceRef::from_raw(call.workspace.cast(), call.workspace_size as u64, space) };

@@ -73,7 +73,7 @@ impl Layers {
     ) -> Option<T> {
         for store in &self.stores {
             for target in targets {
-                let selection = match store.find_selection(&SelectionKey::new(graph, target, &Policy::Default)) {
+                let selection = match store.find_selection(&SelectionKey::new(graph, target, &Policy::DEFAULT)) {
                     Lookup::Hit(selection) => selection,
                     Lookup::Miss(why) => {
                         miss(store, target, why.to_string());

@@ -23,6 +23,7 @@ mod layers;
 mod library;
 mod log;
 mod output;
+mod shapes;
 mod types;
 
 pub use functions::*;

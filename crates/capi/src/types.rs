@@ -117,6 +117,18 @@ pub struct hipplan_execute_options_t {
     /// Not NULL: the call waits until the execution has finished and writes the milliseconds that it took on the device. Such a call allocates,
     /// and it fails while the stream is being captured.
     pub kernel_ms: *mut f32,
+    /// How many tensors have another shape in this execution than the graph states. The graph must have opted in to that
+    /// (`is_override_shape_enabled`), and the rest of the fields are read only if this is not 0. The first execution with a set of shapes
+    /// checks them and allocates, and where threads execute at once, the first of each may; repeating the shapes of the execution before does not.
+    pub override_count: usize,
+    /// Their uids, each of which is bound too: tensors that are neither passed by value nor virtual, each once.
+    pub override_uids: *const i64,
+    /// The number of dims of each, which is the number that the graph states.
+    pub override_ranks: *const u32,
+    /// The dims of each, in an array that is aligned: from 1 to what the graph states, which is the largest.
+    pub override_dims: *const *const i64,
+    /// The strides of each, in an array that is aligned: in elements, each at least 1. What is bound holds the span of this shape.
+    pub override_strides: *const *const i64,
 }
 
 /// What has been done with a `hipplan_t` and its plans.

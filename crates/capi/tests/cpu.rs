@@ -23,6 +23,33 @@ fn a_c_program_opens_binds_and_executes() {
     succeed(run.env("HIPPLAN_HIP_LIBRARY", "/nonexistent/libamdhip64.so"));
 }
 
+/// Execute-time shapes: `tests/c/shapes.c`, with a graph that has opted in to them and one that has not.
+#[test]
+fn a_c_program_overrides_shapes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let mut run = Command::new(program("tests/c/shapes.c", folder.path()));
+    run.arg(&store);
+    for is_enabled in [true, false] {
+        let mut builder = GraphBuilder::new();
+        builder.set_override_shape_enabled(is_enabled);
+        let mut tensor = |uid, is_virtual| {
+            let mut tensor = TensorAttributes::packed(DataType::Float, &[3, 4]);
+            tensor.set_uid(Uid(uid)).set_virtual(is_virtual);
+            builder.tensor(tensor)
+        };
+        let (x, y, between) = (tensor(10, false), tensor(30, false), tensor(40, true));
+        builder.node("abs", DataType::Float, ops::Pointwise::unary(PointwiseMode::Abs, x, between));
+        builder.node("neg", DataType::Float, ops::Pointwise::unary(PointwiseMode::Neg, between, y));
+        let graph = builder.build().expect("a graph");
+        common::compile(&store, &graph.view(), &Target::Cpu, &Providers::default());
+        let file = folder.path().join(format!("{is_enabled}.hpgraph"));
+        std::fs::write(&file, graph.view().to_artifact()).expect("written");
+        run.arg(file);
+    }
+    succeed(&mut run);
+}
+
 /// The example in C++: handles that give themselves back.
 #[test]
 fn the_cpp_example_runs() {

@@ -37,6 +37,11 @@ fn executions(device: &CStr, store: &Path, tensors: [*mut c_void; 2], stream: *m
         struct_size: size_of::<hipplan_execute_options_t>(),
         flags: HIPPLAN_EXECUTE_OVERRIDE,
         kernel_ms: ptr::null_mut(),
+        override_count: 0,
+        override_uids: ptr::null(),
+        override_ranks: ptr::null(),
+        override_dims: ptr::null(),
+        override_strides: ptr::null(),
     };
     let (mut library, mut plan, none) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
     // SAFETY: as the header says.

@@ -4,7 +4,7 @@ use crate::output;
 use anyhow::{Context, bail};
 use hipplan::hip::{DeviceMemory, HipDevice, HipEvent};
 use hipplan::reference::{HostTensor, InputScalar, Inputs};
-use hipplan::{BoundPlan, Device, Stream, Target, TensorIx, VariantPack, Workspace};
+use hipplan::{BoundPlan, Device, Site, Stream, Target, TensorIx, VariantPack, Workspace};
 use std::time::{Duration, Instant};
 
 /// Names the device where no option does.
@@ -38,6 +38,18 @@ impl DeviceOption {
             targets = vec![target.clone()];
         }
         Ok((device, targets))
+    }
+
+    /// Where something would be compiled: on the device, or for a target that is only named.
+    pub(crate) fn site(&self) -> anyhow::Result<Site> {
+        match (&self.device, &self.target) {
+            (None, Some(target)) => Ok(Site::of(target)),
+            _ => {
+                let (device, targets) = self.open()?;
+                let target = targets.into_iter().next().unwrap_or_else(|| device.target().clone());
+                Ok(Site::Present(device, target))
+            }
+        }
     }
 }
 

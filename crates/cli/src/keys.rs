@@ -53,11 +53,11 @@ impl Found {
 
 /// The plan that a graph key, a plan key, or an unambiguous prefix of one names. A whole key is looked up through the index where that is
 /// enough; a prefix reads every plan of the store.
-pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>) -> anyhow::Result<PlanBytes> {
+pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders, policy: &Policy) -> anyhow::Result<PlanBytes> {
     let text = text.to_ascii_lowercase();
     if let Ok(graph) = text.parse::<GraphKey>()
         && let Pick::For(targets) = pick
-        && let Some(plan) = selected(store, &graph, targets)
+        && let Some(plan) = selected(store, &graph, targets, loaders, policy)
     {
         return Ok(plan);
     }
@@ -100,7 +100,7 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>) -> anyhow::Result<
     let (graph, target) = (found[0].graph, found[0].target.clone());
     let are_alike = found.iter().all(|one| one.graph == graph && (one.target == target || matches!(pick, Pick::Graph)));
     if found.len() > 1 && are_alike && graph.to_string().starts_with(&text) {
-        if let Some(plan) = target.parse().ok().and_then(|target| selected(store, &graph, &[target])) {
+        if let Some(plan) = target.parse().ok().and_then(|target| selected(store, &graph, &[target], loaders, policy)) {
             return Ok(plan);
         }
         if matches!(pick, Pick::Graph) {
@@ -130,8 +130,8 @@ fn list(found: &[Found]) -> String {
 }
 
 /// The plan that is selected for a graph and the first of these targets that has one.
-fn selected(store: &Store, graph: &GraphKey, targets: &[Target]) -> Option<PlanBytes> {
-    match find_for_targets(store, graph, targets, &Loaders::default(), &Policy::Default) {
+fn selected(store: &Store, graph: &GraphKey, targets: &[Target], loaders: &Loaders, policy: &Policy) -> Option<PlanBytes> {
+    match find_for_targets(store, graph, targets, loaders, policy) {
         Restore::Found(plan) => Some(plan),
         Restore::Missed(_) => None,
     }

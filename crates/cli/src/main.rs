@@ -11,6 +11,7 @@ mod location;
 mod logs;
 mod npy;
 mod output;
+mod plugins;
 mod progress;
 mod revision;
 mod subject;
@@ -53,6 +54,7 @@ Examples:
   hipplan show graph.json --svg -o graph.svg  the same as a picture
   hipplan diff a.json b.json                  what differs, and whether it changes the key
   hipplan explain graph.json                  why it has its key and engine API floor, or why it is refused
+  hipplan engines graph.json                  which engines take it, and why others do not
   hipplan ls --store plans --json
 
 Exit codes:

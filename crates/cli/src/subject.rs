@@ -7,7 +7,7 @@ use hipplan::form::{self, Form};
 use hipplan::hipdnn::container::ContainerError;
 use hipplan::hipdnn::envelope::EnvelopeError;
 use hipplan::hipdnn::{Container, PlanEnvelope};
-use hipplan::{AlignedBytes, GraphBuf, GraphForm, ImportError, Limits, PlanView, aligned, canon, plan};
+use hipplan::{AlignedBytes, GraphBuf, GraphForm, ImportError, Limits, Loaders, PlanView, Policy, aligned, canon, plan};
 use std::io::Read;
 use std::path::Path;
 
@@ -54,7 +54,7 @@ impl Envelope {
 pub(crate) fn read(global: &Global, text: &str, pick: Pick<'_>) -> anyhow::Result<Result<Subject, ImportError>> {
     if keys::may_be_key(text) {
         let store = location::readable(global)?;
-        return Ok(Ok(Subject::Plan(keys::find(&store, text, pick)?.into_bytes())));
+        return Ok(Ok(Subject::Plan(keys::find(&store, text, pick, &Loaders::default(), &Policy::DEFAULT)?.into_bytes())));
     }
     let bytes = if text == "-" {
         let mut bytes = Vec::new();

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Ran, Scratch, corpus, only_clang, scalar_graph};
-use hipplan::{BatchItem, BatchOptions, GraphBuf, Limits, Mode, Policy, Providers, Store, compile_batch};
+use hipplan::{BatchItem, BatchOptions, GraphBuf, Limits, Mode, Policy, Providers, Site, Store, compile_batch};
 use hipplan_hip_testing::{HostCompiler, build};
 use hipplan_planner::hip::HipCompiler;
 use serde_json::Value;
@@ -47,7 +47,13 @@ impl Host {
         providers.add(Box::new(HipCompiler::new(vec![Box::new(compiler)])));
         let targets = ["cpu", "host"].map(|t| t.parse().expect("a target")).to_vec();
         let store = Store::open(scratch.path("s"), Mode::ReadWrite).expect("a store");
-        let report = compile_batch(&store, &items, &BatchOptions { targets, policy: Policy::Default, jobs: 2 }, &providers, &());
+        let report = compile_batch(
+            &store,
+            &items,
+            &BatchOptions { sites: targets.iter().map(Site::of).collect(), policy: Policy::DEFAULT, jobs: 2 },
+            &providers,
+            &(),
+        );
         assert_eq!(report.count("compiled"), 2 * GRAPHS.len(), "{report:#?}");
         Some(Self { scratch, library })
     }

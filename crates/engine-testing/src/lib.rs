@@ -7,6 +7,7 @@
 mod compile;
 mod counters;
 mod host_scalar;
+pub mod packs;
 
 pub use compile::{CompileError, Plugins};
 pub use counters::{Counters, CountersError, Entry};

@@ -38,7 +38,26 @@ pub fn find_by_graph_key(store: &Store, graph: &GraphKey, device: &Device, loade
 }
 
 /// As [`find_by_graph_key`], for the first of these targets that has a plan to use.
+///
+/// What was compiled for the policy's preferred engine comes first, then what was compiled without the preference.
 pub fn find_for_targets(store: &Store, graph: &GraphKey, targets: &[Target], loaders: &Loaders, policy: &Policy) -> Restore {
+    match find_exactly(store, graph, targets, loaders, policy) {
+        Restore::Missed(mut misses) if policy.preferred.is_some() => {
+            match find_exactly(store, graph, targets, loaders, &policy.without_preference()) {
+                Restore::Missed(more) => {
+                    // That nothing was compiled for a preference is no news.
+                    misses.retain(|(_, miss)| matches!(miss, RestoreMiss::NotAccepted(_)));
+                    misses.extend(more);
+                    Restore::Missed(misses)
+                }
+                found => found,
+            }
+        }
+        other => other,
+    }
+}
+
+fn find_exactly(store: &Store, graph: &GraphKey, targets: &[Target], loaders: &Loaders, policy: &Policy) -> Restore {
     let mut misses = Vec::new();
     for target in targets {
         let target = target.to_string();

@@ -8,6 +8,7 @@ mod code_object;
 mod container;
 mod driver;
 mod elf_split;
+mod engine;
 mod graph;
 mod json;
 mod plan;
@@ -74,7 +75,7 @@ impl Target {
 }
 
 /// All targets.
-pub static TARGETS: [Target; 12] = [
+pub static TARGETS: [Target; 13] = [
     Target::new("graph_buffer", "a bare hipDNN graph buffer", graph::buffer),
     Target::new("graph_artifact", "a native graph artifact", graph::artifact),
     Target::new("canonical_encoding", "a canonical encoding", graph::encoding),
@@ -82,6 +83,7 @@ pub static TARGETS: [Target; 12] = [
     Target::new("plan_payload", "a provider payload container", plan::payload),
     Target::new("store_record", "an index record of the store", record::record),
     Target::new("hipdnn_container", "hipDNN's plan envelope and HDGP container", container::container),
+    Target::new("engine_tables", "engine details and engine configs", engine::tables),
     Target::new("code_object", "an AMD code object and its metadata note", code_object::read),
     Target::new("elf_split", "a shared library to be split, and the manifest of a split", elf_split::read),
     Target::new("json_graph", "hipDNN JSON", json::graph),

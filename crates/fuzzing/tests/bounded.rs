@@ -3,6 +3,7 @@
 use hipplan_serialize::aligned::aligned_copy;
 use hipplan_serialize::code_object::CodeObject;
 use hipplan_serialize::driver::LogReader;
+use hipplan_serialize::hipdnn::engine::{EngineConfig, EngineDetails};
 use hipplan_serialize::hipdnn::{Container, PlanEnvelope};
 use hipplan_serialize::import::import_any;
 use hipplan_serialize::plan::{PayloadHead, PlanView};
@@ -56,7 +57,7 @@ fn held<T>(f: impl FnOnce() -> T) -> (T, isize) {
 type Read = fn(&[u8]) -> Option<String>;
 
 /// Every reader of bytes from outside.
-const READERS: [(&str, Read); 12] = [
+const READERS: [(&str, Read); 14] = [
     ("graph", |b| VerifiedGraph::verify(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("graph or artifact", |b| VerifiedGraph::verify_any(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("encoding", |b| canon::decode(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
@@ -68,6 +69,8 @@ const READERS: [(&str, Read); 12] = [
         opened.and_then(|c| c.graph().map(|_| ()).and_then(|()| c.plan().map(|_| ()))).err().map(|e| e.to_string())
     }),
     ("envelope", |b| PlanEnvelope::read(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
+    ("engine details", |b| EngineDetails::parse(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
+    ("engine config", |b| EngineConfig::parse(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("shared library", |b| hipplan_shim::elf::Elf::read(b).err().map(|e| e.to_string())),
     ("code object", |b| CodeObject::read(b).err().map(|e| e.to_string())),
     ("json", |b| json::import(b, &Limits::DEFAULT).err().map(|e| e.to_string())),

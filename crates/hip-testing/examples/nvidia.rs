@@ -13,7 +13,7 @@ use hipplan_hip_testing::problems::{Kind, problem};
 use hipplan_hip_testing::sweep::{Sweep, count};
 use hipplan_hip_testing::{NvrtcCompiler, build};
 use hipplan_planner::hip::HipCompiler;
-use hipplan_planner::{Providers, Request, compile_graph, ensure_plan};
+use hipplan_planner::{Providers, Request, Site, compile_graph, ensure_plan};
 use hipplan_serialize::conv_problem::{ConvDirection, ConvProblem};
 use hipplan_serialize::import::{Imported, import_any};
 use hipplan_serialize::{Limits, Policy, TensorView, VerifiedGraph};
@@ -95,8 +95,7 @@ fn layer(device: &HipDevice, providers: &Providers, problem: &ConvProblem, graph
     let folder = tempfile::tempdir()?;
     let store = Store::open(folder.path(), Mode::ReadWrite)?;
     let on = Device::Hip(*device);
-    let target = on.targets().into_iter().next().context("a device has a target")?;
-    let request = Request { target: &target, policy: &Policy::Default };
+    let request = Request { site: &Site::present(&on), policy: &Policy::DEFAULT };
     ensure_plan(&store, &graph.canonical()?, &request, providers)?;
     let compiled = compile_graph(graph, &request, providers)?;
     let plan = Plan::open(&compiled.bytes)?.with_code_objects(&store);

@@ -4,8 +4,8 @@ use crate::problems::{Kind, Problem};
 use hipplan_exec::hip::{DeviceMemory, HipDevice};
 use hipplan_exec::reference::{Inputs, Outputs, check};
 use hipplan_exec::{BoundPlan, Device, ExecError, Plan, Restore, Stream, VariantPack, Workspace, describe_misses, find_by_graph_key};
-use hipplan_planner::{CompileError, Ensured, Providers, Request, ensure_plan};
-use hipplan_serialize::{Digest, Policy, Target, VerifiedGraph};
+use hipplan_planner::{CompileError, Ensured, Providers, Request, Site, ensure_plan};
+use hipplan_serialize::{Digest, Policy, VerifiedGraph};
 use hipplan_store::Store;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -112,8 +112,7 @@ impl Sweep<'_> {
     /// # Errors
     /// As of [`ensure_plan`].
     pub fn compile(&self, problem: &Problem) -> Result<Ensured, CompileError> {
-        let targets = self.device.targets();
-        let request = Request { target: targets.first().unwrap_or(&Target::Cpu), policy: &Policy::Default };
+        let request = Request { site: &Site::present(self.device), policy: &Policy::DEFAULT };
         ensure_plan(self.store, &problem.graph.view().canonical()?, &request, self.providers)
     }
 
@@ -143,7 +142,7 @@ impl Sweep<'_> {
 
     fn restore(&self, graph: &VerifiedGraph<'_>, code_objects: &mut Vec<Digest>) -> Result<BoundPlan, String> {
         let key = graph.canonical().map_err(|e| e.to_string())?.key;
-        let found = find_by_graph_key(self.store, &key, self.device, self.providers.loaders(), &Policy::Default);
+        let found = find_by_graph_key(self.store, &key, self.device, self.providers.loaders(), &Policy::DEFAULT);
         let bytes = match found {
             Restore::Found(bytes) => bytes,
             Restore::Missed(misses) => return Err(format!("not restored: {}", describe_misses(&misses))),

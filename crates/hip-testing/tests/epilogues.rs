@@ -8,7 +8,7 @@ use hipplan_exec::reference::{Inputs, Outputs, check};
 use hipplan_exec::{BoundPlan, Device, ExecError, Plan, Restore, Stream, VariantPack, describe_misses, find_by_graph_key};
 use hipplan_hip_testing::{HostCompiler, build};
 use hipplan_planner::hip::{self, HipCompiler};
-use hipplan_planner::{Providers, Request, ensure_plan};
+use hipplan_planner::{Providers, Request, Site, ensure_plan};
 use hipplan_serialize::conv_problem::{bias, uid};
 use hipplan_serialize::{
     ConvDirection, ConvEpilogue, ConvProblem, ConvProblemError, DataType, GraphBuf, Limits, Policy, ProblemMode, ProblemTensor, canon,
@@ -67,10 +67,9 @@ impl Bench {
         let view = graph.view();
         let device = Device::Hip(self.device);
         let canonical = view.canonical().expect("a key");
-        let targets = device.targets();
-        let request = Request { target: targets.first().expect("a target"), policy: &Policy::Default };
+        let request = Request { site: &Site::present(&device), policy: &Policy::DEFAULT };
         ensure_plan(&self.store, &canonical, &request, &self.providers).unwrap_or_else(|e| panic!("{name}: {e}"));
-        match find_by_graph_key(&self.store, &canonical.key, &device, self.providers.loaders(), &Policy::Default) {
+        match find_by_graph_key(&self.store, &canonical.key, &device, self.providers.loaders(), &Policy::DEFAULT) {
             Restore::Found(bytes) => {
                 let plan = Plan::new(bytes.view()).with_code_objects(&self.store);
                 plan.bind_by_graph(&device, self.providers.loaders(), &view).unwrap_or_else(|e| panic!("{name}: {e}"))

@@ -122,7 +122,7 @@ fn child(what: &str, store: &Path, file: &Path, key: &str) {
         "restore" => &|| {
             let store = Store::open(store, Mode::ReadOnly).expect("a store");
             let loaders = Loaders::default();
-            let Restore::Found(plan) = find_by_graph_key(&store, &key, &Device::Cpu, &loaders, &Policy::Default) else {
+            let Restore::Found(plan) = find_by_graph_key(&store, &key, &Device::Cpu, &loaders, &Policy::DEFAULT) else {
                 panic!("not found")
             };
             std::hint::black_box(Plan::new(plan.view()).bind_by_key(&Device::Cpu, &loaders).expect("bound"));

@@ -44,8 +44,9 @@ pub use hipplan_exec::{
 };
 pub use hipplan_planner::hip::compiler;
 pub use hipplan_planner::{
-    BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, Offer, Outcome, Persistence, Progress,
-    ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request, Site, ToolUse, compile_batch, compile_graph, ensure_plan,
+    BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, InProcess, InProcessPlan, Offer,
+    Outcome, Persistence, PluginCompiler, Progress, ProviderAnswer, ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow,
+    Request, Site, ToolUse, compile_batch, compile_graph, compile_in_process, ensure_plan, survey,
 };
 pub use hipplan_serialize::code_object::{self, CodeObject};
 pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};

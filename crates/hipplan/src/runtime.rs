@@ -1,9 +1,9 @@
 //! The short way: one store, one device.
 
 use hipplan_exec::{BoundPlan, Device, ExecError, Plan, Restore, RestoreMiss, describe_misses, find_by_graph_key};
-use hipplan_planner::{CompileError, Ensured, Providers, Request, ensure_plan};
+use hipplan_planner::{CompileError, Ensured, Providers, Request, Site, compile_in_process, ensure_plan};
 use hipplan_serialize::canon::NoKey;
-use hipplan_serialize::{GraphKey, Policy, Target, VerifiedGraph};
+use hipplan_serialize::{GraphKey, Policy, VerifiedGraph};
 use hipplan_store::{Mode, PlanBytes, Store, StoreError};
 use std::path::Path;
 
@@ -13,6 +13,7 @@ pub struct Runtime {
     store: Store,
     device: Device,
     providers: Providers,
+    policy: Policy,
 }
 
 /// Why a plan was not restored.
@@ -53,7 +54,7 @@ impl Runtime {
 
     /// A runtime for a device over a store that has been opened.
     pub fn on(store: Store, device: Device) -> Self {
-        Self { store, device, providers: Providers::default() }
+        Self { store, device, providers: Providers::default(), policy: Policy::DEFAULT }
     }
 
     /// The device.
@@ -71,15 +72,32 @@ impl Runtime {
         &mut self.providers
     }
 
+    /// Which engines plans are compiled with and looked up for. The default takes the first that will; a graph's preferred engine comes
+    /// before it where the policy states no preference.
+    pub fn set_policy(&mut self, policy: Policy) -> &mut Self {
+        self.policy = policy;
+        self
+    }
+
     /// Makes sure that the store holds a plan of the graph for the device: compiles it if need be.
     ///
     /// # Errors
     /// No provider takes the graph, or compiling failed, or the graph has no key, or the store failed.
     pub fn compile(&self, graph: &VerifiedGraph<'_>) -> Result<Ensured, CompileError> {
-        let targets = self.device.targets();
-        let target = targets.first().unwrap_or(&Target::Cpu);
-        let request = Request { target, policy: &Policy::Default };
+        let policy = self.policy.preferring(graph.preferred_engine_id());
+        let request = Request { site: &Site::present(&self.device), policy: &policy };
         ensure_plan(&self.store, &graph.canonical()?, &request, &self.providers)
+    }
+
+    /// Compiles a graph for this process alone, past the store: also with an engine that cannot persist. Packs name tensors by the graph's
+    /// own uids.
+    ///
+    /// # Errors
+    /// No provider takes the graph, or compiling failed, or the graph has no key, or the plan cannot be bound.
+    pub fn compile_in_process(&self, graph: &VerifiedGraph<'_>) -> Result<BoundPlan, CompileError> {
+        let policy = self.policy.preferring(graph.preferred_engine_id());
+        let request = Request { site: &Site::present(&self.device), policy: &policy };
+        Ok(compile_in_process(graph, &request, &self.providers)?.bound)
     }
 
     /// Restores the plan of a graph. Packs name tensors by the graph's own uids.
@@ -87,7 +105,7 @@ impl Runtime {
     /// # Errors
     /// The store holds no usable plan, or it cannot be bound. Nothing is compiled.
     pub fn restore(&self, graph: &VerifiedGraph<'_>) -> Result<BoundPlan, RestoreError> {
-        let plan = self.find(&graph.canonical()?.key)?;
+        let plan = self.find_with(&graph.canonical()?.key, &self.policy.preferring(graph.preferred_engine_id()))?;
         let plan = Plan::new(plan.view()).with_code_objects(&self.store);
         Ok(plan.bind_by_graph(&self.device, self.providers.loaders(), graph)?)
     }
@@ -107,7 +125,11 @@ impl Runtime {
     /// # Errors
     /// The store holds no usable plan.
     pub fn find(&self, graph: &GraphKey) -> Result<PlanBytes, RestoreError> {
-        match find_by_graph_key(&self.store, graph, &self.device, self.providers.loaders(), &Policy::Default) {
+        self.find_with(graph, &self.policy)
+    }
+
+    fn find_with(&self, graph: &GraphKey, policy: &Policy) -> Result<PlanBytes, RestoreError> {
+        match find_by_graph_key(&self.store, graph, &self.device, self.providers.loaders(), policy) {
             Restore::Found(plan) => Ok(plan),
             Restore::Missed(misses) => {
                 Err(RestoreError::Missed { what: format!("graph {graph}"), store: self.store.root().display().to_string(), misses })

@@ -5,7 +5,7 @@
 //! belongs to exactly one kernel.
 
 use hipplan_hip_testing::HostCompiler;
-use hipplan_planner::{CompileError, Providers, Request, ensure_plan, hip};
+use hipplan_planner::{CompileError, Providers, Request, Site, ensure_plan, hip};
 use hipplan_serialize::import::{Imported, graph_of, import_any};
 use hipplan_serialize::{Canonical, GraphKey, Limits, Policy, Target, VerifiedGraph, canon};
 use hipplan_store::{Mode, Store};
@@ -81,7 +81,8 @@ impl Filled {
     /// Compiling failed. That no provider takes the graph is no error but is told in the result.
     pub fn graph(&self, graph: &VerifiedGraph<'_>, fill: &mut Fill) -> Result<(), FillError> {
         let canonical = graph.canonical().map_err(|e| FillError::Other(e.to_string()))?;
-        match ensure_plan(&self.store, &canonical, &Request { target: &self.target, policy: &Policy::Default }, &self.providers) {
+        let request = Request { site: &Site::of(&self.target), policy: &Policy::DEFAULT };
+        match ensure_plan(&self.store, &canonical, &request, &self.providers) {
             Ok(_) => {}
             Err(e @ CompileError::NoApplicableEngines { .. }) => {
                 fill.refused.push(e.to_string());

@@ -2,8 +2,8 @@
 
 use crate::compile::{CompileError, Request};
 use crate::ensure::{Ensured, ensure_plan};
-use crate::provider::{ProviderRefusal, Providers, Refusal};
-use hipplan_serialize::{Canonical, GraphKey, PlanKey, Policy, Target, VerifiedGraph};
+use crate::provider::{ProviderRefusal, Providers, Refusal, Site};
+use hipplan_serialize::{Canonical, GraphKey, PlanKey, Policy, VerifiedGraph};
 use hipplan_store::Store;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -16,21 +16,28 @@ pub struct BatchItem {
     pub source: String,
     /// Its canonical form, or why there is none.
     pub graph: Result<Canonical, String>,
+    /// The engine that it prefers, which is not part of the canonical form.
+    pub preferred: Option<i64>,
 }
 
 impl BatchItem {
     /// The item of a graph that was read.
     pub fn of_graph(source: String, graph: &VerifiedGraph<'_>) -> Self {
-        Self { source, graph: graph.canonical().map_err(|e| e.to_string()) }
+        Self { source, graph: graph.canonical().map_err(|e| e.to_string()), preferred: graph.preferred_engine_id() }
+    }
+
+    /// The item of an input that is no graph.
+    pub fn invalid(source: String, reason: String) -> Self {
+        Self { source, graph: Err(reason), preferred: None }
     }
 }
 
 /// How a batch is compiled.
 #[derive(Debug, Clone)]
 pub struct BatchOptions {
-    /// Compile for each of these.
-    pub targets: Vec<Target>,
-    /// Which engine.
+    /// Compile at each of these.
+    pub sites: Vec<Site>,
+    /// Which engine. Without a preference of its own, that of each graph counts.
     pub policy: Policy,
     /// Threads.
     pub jobs: usize,
@@ -141,30 +148,32 @@ pub fn compile_batch(
     providers: &Providers,
     progress: &dyn Progress,
 ) -> BatchReport {
-    let mut rows: Vec<ReportRow> = Vec::with_capacity(items.len() * options.targets.len());
+    let mut rows: Vec<ReportRow> = Vec::with_capacity(items.len() * options.sites.len());
     // Row and item of every compilation that is to be made.
-    let mut work: Vec<(usize, &Canonical, &Target)> = Vec::new();
-    let mut first: HashMap<GraphKey, usize> = HashMap::new();
-    let mut targets = options.targets.clone();
+    let mut work: Vec<(usize, &Canonical, Request<'_>)> = Vec::new();
+    let mut first: HashMap<(GraphKey, Option<i64>), usize> = HashMap::new();
+    // Two sites of one target would compile the same plans.
     let mut seen = HashSet::new();
-    targets.retain(|target| seen.insert(target.clone()));
+    let sites: Vec<&Site> = options.sites.iter().filter(|site| seen.insert(site.target().clone())).collect();
+    let preferences: HashSet<Option<i64>> = items.iter().map(|item| item.preferred).collect();
+    let policies: HashMap<Option<i64>, Policy> = preferences.into_iter().map(|id| (id, options.policy.preferring(id))).collect();
     for (input, item) in items.iter().enumerate() {
         let duplicate = item.graph.as_ref().ok().and_then(|c| {
-            let of = *first.entry(c.key).or_insert(input);
+            let of = *first.entry((c.key, item.preferred)).or_insert(input);
             (of != input).then_some(of)
         });
-        for target in &targets {
+        for &site in &sites {
             let outcome = match (&item.graph, duplicate) {
                 (Err(reason), _) => Outcome::Invalid { reason: reason.clone() },
                 (Ok(_), Some(of)) => Outcome::Duplicate { of },
                 (Ok(canonical), None) => {
-                    work.push((rows.len(), canonical, target));
+                    work.push((rows.len(), canonical, Request { site, policy: &policies[&item.preferred] }));
                     // Replaced below; every piece of work is done.
                     Outcome::Failed { reason: "not reached".into() }
                 }
             };
             let graph = item.graph.as_ref().ok().map(|c| c.key);
-            rows.push(ReportRow { input, source: item.source.clone(), target: target.to_string(), graph, outcome });
+            rows.push(ReportRow { input, source: item.source.clone(), target: site.target().to_string(), graph, outcome });
         }
     }
     let is_work: HashSet<usize> = work.iter().map(|&(row, ..)| row).collect();
@@ -175,9 +184,8 @@ pub fn compile_batch(
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Outcome)>> = Mutex::new(Vec::with_capacity(work.len()));
     let compile_some = || {
-        while let Some(&(row, canonical, target)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let request = Request { target, policy: &options.policy };
-            let outcome = compile_one(store, canonical, &request, providers);
+        while let Some((row, canonical, request)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (row, outcome) = (*row, compile_one(store, canonical, request, providers));
             progress.finished(&rows[row].source, &outcome);
             let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             done.push((row, outcome));
@@ -211,7 +219,7 @@ fn compile_one(store: &Store, canonical: &Canonical, request: &Request<'_>, prov
                         Refusal::Operation { op, .. } => Some(op),
                         _ => None,
                     };
-                    let of_target = refusals.iter().all(|r| matches!(r.reason, Refusal::Target(_)));
+                    let of_target = refusals.iter().all(|r| matches!(r.reason, Refusal::Target(_) | Refusal::Unusable(_)));
                     Outcome::Refused { reason, missing_ops: refusals.iter().filter_map(missing).collect(), of_target }
                 }
                 _ => Outcome::Failed { reason },

@@ -1,14 +1,14 @@
 //! One graph to one plan file.
 
-use crate::provider::{Compiler, Offer, Persistence, ProviderRefusal, Providers, Refusal, Site};
+use crate::provider::{Compiled, InProcess, Offer, Persistence, ProviderRefusal, Providers, Site};
+use crate::select::{Use, choose};
+use hipplan_exec::{BoundPlan, Plan};
 use hipplan_serialize::canon::{self, DecodeError, NoKey};
 use hipplan_serialize::plan::{
     BakedScalar, BindingKind, BindingRole, BindingV1, CodeObjectV1, PayloadError, PayloadWriter, PlanError, PlanMetaV1, PlanView,
     PlanWriter,
 };
-use hipplan_serialize::{
-    AlignedBytes, Canonical, Digest, FieldRole, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey, Target, VerifiedGraph,
-};
+use hipplan_serialize::{AlignedBytes, Canonical, Digest, FieldRole, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey, VerifiedGraph};
 
 /// Why a graph was not compiled.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +26,26 @@ pub enum CompileError {
         refusals: Vec<ProviderRefusal>,
     },
     /// The engine's result cannot be kept.
-    #[error("engine {engine} of provider {provider} cannot persist what it compiles; it can only be used in the process that compiled it")]
+    #[error(
+        "provider cannot persist: what engine {engine} of provider {provider} compiles can only be used in the process that compiled it: {reason}"
+    )]
     CannotPersist {
         /// The provider.
         provider: String,
         /// The engine.
         engine: String,
+        /// Why.
+        reason: String,
     },
+    /// What was to be executed in this process was compiled for a device that is not there.
+    #[error("compiling for this process needs a device that is present; target {target} was only named")]
+    NotPresent {
+        /// The target.
+        target: String,
+    },
+    /// What was compiled for this process cannot be bound.
+    #[error(transparent)]
+    Bind(Box<hipplan_exec::ExecError>),
     /// The canonical encoding does not decode: a defect of hipplan.
     #[error(transparent)]
     Canonical(#[from] DecodeError),
@@ -57,6 +70,12 @@ pub enum CompileError {
     },
 }
 
+impl From<hipplan_exec::ExecError> for CompileError {
+    fn from(error: hipplan_exec::ExecError) -> Self {
+        Self::Bind(Box::new(error))
+    }
+}
+
 fn join(refusals: &[ProviderRefusal]) -> String {
     match refusals {
         [] => "there are no providers".to_owned(),
@@ -67,8 +86,8 @@ fn join(refusals: &[ProviderRefusal]) -> String {
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Request<'r> {
-    /// The target.
-    pub target: &'r Target,
+    /// Where it is compiled, and for what.
+    pub site: &'r Site,
     /// Which engine.
     pub policy: &'r Policy,
 }
@@ -88,9 +107,19 @@ pub struct CompiledPlan {
     pub code_objects: Vec<Vec<u8>>,
 }
 
-/// Compiles a graph with the first provider that takes it.
+/// A plan that was compiled for this process.
+#[derive(Debug)]
+pub struct InProcessPlan {
+    /// Its file. That of an engine that cannot persist has a payload which no loader takes.
+    pub plan: CompiledPlan,
+    /// Ready to execute.
+    pub bound: BoundPlan,
+}
+
+/// Compiles a graph with the engine that the policy prefers, or else with the first that takes it, of those whose plans can be kept.
 ///
-/// The same graph, target, policy and providers give the same bytes, whatever the machine, folder, user or order of jobs (P6).
+/// The same graph, target, policy and built-in providers give the same bytes, whatever the machine, folder, user or order of jobs (P6).
+/// Of a plugin, its own bytes are what it makes them.
 ///
 /// # Errors
 /// [`CompileError::NoApplicableEngines`] with the reason of every provider, or what went wrong.
@@ -102,72 +131,67 @@ pub(crate) fn compile_canonical(canonical: &Canonical, request: &Request<'_>, pr
     // Providers see the decoded encoding: what is not in it cannot influence a plan.
     let owned = canon::decode(&canonical.encoding, &canonical.limits)?;
     let graph = owned.view();
-    let site = Site::Offline(request.target.clone());
-    let (provider, offer) = choose(&graph, &site, request.policy, providers)?;
-    let name = provider.identity().name;
-    if offer.persistence == Persistence::ProcessOnly {
-        return Err(CompileError::CannotPersist { provider: name, engine: offer.engine });
-    }
-    let compiled = provider.compile(&graph, &offer, &site)?;
+    let (provider, offer) = choose(&graph, request.site, request.policy, providers, Use::Store)?;
+    let compiled = provider.compile(&graph, &offer, request.site)?;
+    let identity = identity(canonical, request.site, provider.identity().name, offer);
+    assemble(canonical, &graph, &identity, request.policy, compiled)
+}
 
-    let identity = PlanIdentity {
-        graph: canonical.key,
-        target: request.target.to_string(),
-        provider: name,
-        engine: offer.engine,
-        engine_revision: offer.engine_revision,
-        knobs: offer.knobs,
+/// Compiles a graph and binds it to the device that is present, without a store: also with an engine that cannot persist. Packs name
+/// tensors by the graph's own uids.
+///
+/// # Errors
+/// As [`compile_graph`]; the site has no device, or the plan cannot be bound to it.
+pub fn compile_in_process(graph: &VerifiedGraph<'_>, request: &Request<'_>, providers: &Providers) -> Result<InProcessPlan, CompileError> {
+    let Some(device) = request.site.device() else {
+        return Err(CompileError::NotPresent { target: request.site.target().to_string() });
     };
-    let (runtime_uids, baked) = scalars(&graph);
+    let canonical = graph.canonical()?;
+    let owned = canon::decode(&canonical.encoding, &canonical.limits)?;
+    let (provider, offer) = choose(&owned.view(), request.site, request.policy, providers, Use::ThisProcess)?;
+    if offer.persistence == Persistence::Payload {
+        let compiled = provider.compile(&owned.view(), &offer, request.site)?;
+        let identity = identity(&canonical, request.site, provider.identity().name, offer);
+        let plan = assemble(&canonical, &owned.view(), &identity, request.policy, compiled)?;
+        let open = Plan::open(&plan.bytes)?.with_code_objects(&plan.code_objects);
+        let bound = open.bind_by_graph(device, providers.loaders(), graph)?;
+        return Ok(InProcessPlan { plan, bound });
+    }
+    let InProcess { executable, workspace_size } = provider.compile_in_process(&owned.view(), &offer, request.site)?;
+    let identity = identity(&canonical, request.site, provider.identity().name, offer);
+    // A file that nobody keeps: what executing checks against is written in one way only. No loader has its payload.
+    let (kind, version) = ("process-only", 1);
+    let compiled = Compiled { kind, version, body: Vec::new(), workspace_size, code_objects: Vec::new() };
+    let plan = assemble(&canonical, &owned.view(), &identity, request.policy, compiled)?;
+    let bound = Plan::open(&plan.bytes)?.bind_prepared(device, graph, executable)?;
+    Ok(InProcessPlan { plan, bound })
+}
+
+fn identity(canonical: &Canonical, site: &Site, provider: String, offer: Offer) -> PlanIdentity {
+    let Offer { engine, engine_revision, settings, knobs: _, persistence: _ } = offer;
+    PlanIdentity { graph: canonical.key, target: site.target().to_string(), provider, engine, engine_revision, knobs: settings }
+}
+
+/// The plan file around what an engine made of a canonical graph.
+fn assemble(
+    canonical: &Canonical,
+    graph: &VerifiedGraph<'_>,
+    identity: &PlanIdentity,
+    policy: &Policy,
+    compiled: Compiled,
+) -> Result<CompiledPlan, CompileError> {
+    let (runtime_uids, baked) = scalars(graph);
     let payload = PayloadWriter { kind: compiled.kind, version: compiled.version, runtime_uids, baked, body: &compiled.body }.finish()?;
-    let meta = metadata(&graph, &identity, compiled.workspace_size, &compiled.code_objects);
+    let meta = metadata(graph, identity, compiled.workspace_size, &compiled.code_objects);
     let bytes = PlanWriter { meta: &meta, canonical: &canonical.encoding, payload: &payload }.finish()?;
     let plan_ref = PlanView::open(&bytes)?.plan_ref();
     Ok(CompiledPlan {
-        selection: SelectionKey::new(&canonical.key, &identity.target, request.policy),
+        selection: SelectionKey::new(&canonical.key, &identity.target, policy),
         graph: canonical.key,
         plan_ref,
         bytes,
         code_objects: compiled.code_objects,
     })
-}
-
-/// Asks the providers in order; the version floor comes before any of them sees the graph.
-fn choose<'p>(
-    graph: &VerifiedGraph<'_>,
-    site: &Site,
-    policy: &Policy,
-    providers: &'p Providers,
-) -> Result<(&'p dyn Compiler, Offer), CompileError> {
-    let floor = graph.api_floor();
-    let mut refusals = Vec::new();
-    for provider in providers.iter() {
-        let identity = provider.identity();
-        let reason = if identity.api_version < floor {
-            Refusal::ApiVersion { floor, reported: identity.api_version }
-        } else {
-            match provider.offers(graph, site) {
-                Ok(mut offers) => match (offers.iter().position(|o| allows(policy, o)), policy) {
-                    (Some(at), _) => return Ok((provider, offers.swap_remove(at))),
-                    (None, Policy::Engine(name)) => {
-                        let known: Vec<&str> = offers.iter().map(|o| o.engine.as_str()).collect();
-                        Refusal::Policy(format!("engine {name} was asked for; it has {}", known.join(", ")))
-                    }
-                    (None, Policy::Default) => Refusal::Declined("it offers no engine".to_owned()),
-                },
-                Err(reason) => reason,
-            }
-        };
-        refusals.push(ProviderRefusal { provider: identity.name, reason });
-    }
-    Err(CompileError::NoApplicableEngines { target: site.target().to_string(), refusals })
-}
-
-fn allows(policy: &Policy, offer: &Offer) -> bool {
-    match policy {
-        Policy::Default => true,
-        Policy::Engine(name) => offer.engine == *name,
-    }
 }
 
 /// The runtime set and the baked values of a canonical graph (R16 §4.6).

@@ -31,7 +31,7 @@ pub enum Ensured {
 /// # Errors
 /// No provider takes the graph, or compiling failed, or a store that does not degrade failed.
 pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<Ensured, CompileError> {
-    let selection = SelectionKey::new(&canonical.key, &request.target.to_string(), request.policy);
+    let selection = SelectionKey::new(&canonical.key, &request.site.target().to_string(), request.policy);
     let mut whole: Vec<PlanRef> = Vec::new();
     if let Lookup::Hit(found) = store.find_selection(&selection) {
         let mut best = None;

@@ -1,7 +1,10 @@
 //! The compiling half of a provider.
 
 use crate::compile::CompileError;
-use hipplan_exec::{Device, Loaders};
+use crate::plugin::PluginCompiler;
+use hipplan_exec::plugin::{PluginLoader, Plugins};
+use hipplan_exec::{Device, Executable, Loaders};
+use hipplan_serialize::hipdnn::engine::KnobInfo;
 use hipplan_serialize::{ApiVersion, Knob, Target, VerifiedGraph};
 use std::fmt;
 
@@ -24,6 +27,27 @@ pub enum Site {
 }
 
 impl Site {
+    /// The site of a target that is only named. A CPU is always present; a GPU is taken for absent.
+    pub fn of(target: &Target) -> Self {
+        match target {
+            Target::Cpu => Self::Present(Device::Cpu, Target::Cpu),
+            target => Self::Offline(target.clone()),
+        }
+    }
+
+    /// A device that is present, for its best target.
+    pub fn present(device: &Device) -> Self {
+        Self::Present(device.clone(), device.targets().first().unwrap_or(device.target()).clone())
+    }
+
+    /// The device, where one is present.
+    pub fn device(&self) -> Option<&Device> {
+        match self {
+            Self::Offline(_) => None,
+            Self::Present(device, _) => Some(device),
+        }
+    }
+
     /// The target that is compiled for.
     pub fn target(&self) -> &Target {
         match self {
@@ -33,25 +57,40 @@ impl Site {
 }
 
 /// Whether what an engine compiles can be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Persistence {
     /// As a payload, in a store.
     Payload,
-    /// Only in the process that compiled it.
-    ProcessOnly,
+    /// Only in the process that compiled it, and why.
+    ProcessOnly(String),
 }
 
 /// An engine that would execute a graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
-    /// Name of the engine.
+    /// Name of the engine, or the text of its id where it has none.
     pub engine: String,
     /// Changes whenever the engine might compile the same graph into something else.
     pub engine_revision: String,
-    /// Settings that it was given.
-    pub knobs: Vec<Knob>,
+    /// Settings that the engine has for this graph.
+    pub knobs: Vec<KnobInfo>,
+    /// Those that it is given, in the order of their ids: part of the plan's key.
+    pub settings: Vec<Knob>,
     /// Whether the result can be kept.
     pub persistence: Persistence,
+}
+
+impl Offer {
+    /// An engine without settings whose plans can be kept.
+    pub fn new(engine: impl Into<String>, engine_revision: impl Into<String>) -> Self {
+        Self {
+            engine: engine.into(),
+            engine_revision: engine_revision.into(),
+            knobs: Vec::new(),
+            settings: Vec::new(),
+            persistence: Persistence::Payload,
+        }
+    }
 }
 
 /// Why a provider does not execute a graph, for a person to act on.
@@ -75,8 +114,14 @@ pub enum Refusal {
     },
     /// The provider has the operation, but not like this.
     Declined(String),
-    /// The provider was not asked: the policy names another engine.
+    /// The policy names another provider or engine.
     Policy(String),
+    /// The engine does not know a setting that was asked for, or not that value of it.
+    Knob(String),
+    /// The provider was asked, and failed.
+    Failed(String),
+    /// The provider is not in use at all, such as a plugin that could not be loaded.
+    Unusable(String),
 }
 
 impl fmt::Display for Refusal {
@@ -85,7 +130,12 @@ impl fmt::Display for Refusal {
             Self::ApiVersion { floor, reported } => {
                 write!(f, "the graph needs engine API {floor}, the provider speaks {reported}")
             }
-            Self::Target(reason) | Self::Declined(reason) | Self::Policy(reason) => f.write_str(reason),
+            Self::Target(reason)
+            | Self::Declined(reason)
+            | Self::Policy(reason)
+            | Self::Knob(reason)
+            | Self::Failed(reason)
+            | Self::Unusable(reason) => f.write_str(reason),
             Self::Operation { op, node } => write!(f, "operation {op} is not implemented ({node})"),
         }
     }
@@ -121,6 +171,20 @@ pub struct Compiled {
     pub code_objects: Vec<Vec<u8>>,
 }
 
+/// What an engine made of a graph that only this process can use.
+pub struct InProcess {
+    /// Executes it.
+    pub executable: Box<dyn Executable>,
+    /// Bytes of workspace that executing needs.
+    pub workspace_size: u64,
+}
+
+impl fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InProcess").field("workspace_size", &self.workspace_size).finish_non_exhaustive()
+    }
+}
+
 /// A compiler of kernels that a provider has used, for a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolUse {
@@ -152,6 +216,16 @@ pub trait Compiler: Send + Sync {
     /// The compilation failed.
     fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<Compiled, CompileError>;
 
+    /// Compiles the graph with an engine whose plans are [`Persistence::ProcessOnly`], for a device that is present. Asked of nobody who
+    /// offers none.
+    ///
+    /// # Errors
+    /// The compilation failed.
+    fn compile_in_process(&self, _: &VerifiedGraph<'_>, offer: &Offer, _: &Site) -> Result<InProcess, CompileError> {
+        let reason = "it compiles payloads only; please report this".to_owned();
+        Err(CompileError::Provider { provider: self.identity().name, engine: offer.engine.clone(), reason })
+    }
+
     /// The compilers of kernels that it has used so far.
     fn tools(&self) -> Vec<ToolUse> {
         Vec::new()
@@ -161,6 +235,8 @@ pub trait Compiler: Send + Sync {
 /// The providers that a process has, in order of preference: their compilers, and the loaders that tell which stored plans are of use.
 pub struct Providers {
     compilers: Vec<Box<dyn Compiler>>,
+    /// Those that are not in use, and why.
+    unusable: Vec<ProviderRefusal>,
     loaders: Loaders,
 }
 
@@ -169,6 +245,7 @@ impl Default for Providers {
     fn default() -> Self {
         Self {
             compilers: vec![Box::new(crate::cpu::CpuCompiler), Box::new(crate::hip::HipCompiler::default())],
+            unusable: Vec::new(),
             loaders: Loaders::default(),
         }
     }
@@ -183,7 +260,7 @@ impl fmt::Debug for Providers {
 impl Providers {
     /// No compiler, and the loaders that are built in.
     pub fn none() -> Self {
-        Self { compilers: Vec::new(), loaders: Loaders::default() }
+        Self { compilers: Vec::new(), unusable: Vec::new(), loaders: Loaders::default() }
     }
 
     /// The executing halves.
@@ -205,6 +282,30 @@ impl Providers {
     pub fn add(&mut self, provider: Box<dyn Compiler>) -> &mut Self {
         self.compilers.push(provider);
         self
+    }
+
+    /// Adds hipDNN engine plugins behind the providers that were there: their compilers in the order in which they were loaded, and the
+    /// loader of their plans. Those that could not be loaded are remembered with the reason, for whoever asks why no engine applies.
+    pub fn add_plugins(&mut self, plugins: &Plugins) -> &mut Self {
+        for failure in plugins.failures() {
+            let provider = failure.plugin.clone().unwrap_or_else(|| failure.path.display().to_string());
+            self.unusable.push(ProviderRefusal { provider, reason: Refusal::Unusable(failure.reason.clone()) });
+        }
+        for plugin in plugins.iter() {
+            self.add(Box::new(PluginCompiler::new(plugin.clone())));
+        }
+        self.loaders.add(Box::new(PluginLoader::new(plugins)));
+        self
+    }
+
+    /// Providers that are not in use, each with the reason.
+    pub fn unusable(&self) -> &[ProviderRefusal] {
+        &self.unusable
+    }
+
+    /// Who the providers are, in order of preference.
+    pub fn identities(&self) -> impl Iterator<Item = ProviderIdentity> {
+        self.iter().map(Compiler::identity)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Compiler> {

@@ -1,6 +1,6 @@
 //! A store that was tampered with answers again, by selection and by key, after one call, and nothing is compiled for it.
 
-use hipplan_planner::{CompileError, Ensured, Providers, Request, ensure_plan};
+use hipplan_planner::{CompileError, Ensured, Providers, Request, Site, ensure_plan};
 use hipplan_serialize::{
     Canonical, DataType, GraphBuilder, PlanKey, PlanRef, PointwiseMode, Policy, SelectionKey, Target, TensorAttributes, ops,
 };
@@ -30,7 +30,7 @@ fn graph(length: i64) -> Canonical {
 }
 
 fn ensure(store: &Store, graph: &Canonical, providers: &Providers) -> Result<Ensured, CompileError> {
-    ensure_plan(store, graph, &Request { target: &Target::Cpu, policy: &Policy::Default }, providers)
+    ensure_plan(store, graph, &Request { site: &Site::of(&Target::Cpu), policy: &Policy::DEFAULT }, providers)
 }
 
 fn filled(name: &str) -> Filled {
@@ -44,7 +44,7 @@ fn filled(name: &str) -> Filled {
 
 impl Filled {
     fn selection(&self) -> SelectionKey {
-        SelectionKey::new(&self.graph.key, &Target::Cpu.to_string(), &Policy::Default)
+        SelectionKey::new(&self.graph.key, &Target::Cpu.to_string(), &Policy::DEFAULT)
     }
 
     fn record(&self, key: &PlanKey) -> PathBuf {
@@ -172,8 +172,8 @@ fn a_plan_that_no_loader_accepts_is_compiled_again_and_kept_behind() {
     let op = hipplan_serialize::ops::Pointwise::unary(hipplan_serialize::PointwiseMode::Neg, x, y);
     builder.node("", hipplan_serialize::DataType::Float, op);
     let canonical = builder.build().expect("a graph").view().canonical().expect("a key");
-    let (target, policy) = (hipplan_serialize::Target::Cpu, hipplan_serialize::Policy::Default);
-    let request = hipplan_planner::Request { target: &target, policy: &policy };
+    let (site, policy) = (hipplan_planner::Site::of(&hipplan_serialize::Target::Cpu), hipplan_serialize::Policy::DEFAULT);
+    let request = hipplan_planner::Request { site: &site, policy: &policy };
 
     let today = hipplan_planner::Providers::default();
     let mut tomorrow = hipplan_planner::Providers::default();

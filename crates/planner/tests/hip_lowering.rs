@@ -6,7 +6,7 @@ use hipplan_exec::hip::HipProgram;
 use hipplan_fuzzing::{Generator, Rng, Style};
 use hipplan_planner::hip::HipCompiler;
 use hipplan_planner::hip::compiler::{KernelCompileError, KernelCompiler, KernelSource};
-use hipplan_planner::{CompileError, Providers, Request, compile_graph};
+use hipplan_planner::{CompileError, Providers, Request, Site, compile_graph};
 use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{
     ConvMode, DataType, GraphBuf, GraphBuilder, Limits, OpKind, PointwiseMode, Policy, ReductionMode, Target, TensorAttributes, Uid, ops,
@@ -56,7 +56,8 @@ impl Lowering {
     /// Compiles a graph, and reads its program as the loader does.
     fn lower(&mut self, graph: &GraphBuf) {
         let target: Target = "gfx942".parse().unwrap();
-        let compiled = match compile_graph(&graph.view(), &Request { target: &target, policy: &Policy::Default }, &self.providers) {
+        let compiled = match compile_graph(&graph.view(), &Request { site: &Site::of(&target), policy: &Policy::DEFAULT }, &self.providers)
+        {
             Ok(compiled) => compiled,
             Err(CompileError::NoApplicableEngines { .. } | CompileError::NoKey(_)) => {
                 self.count.declined += 1;
@@ -117,7 +118,7 @@ fn graphs_with_execute_time_shapes_are_declined() {
         builder.set_override_shape_enabled(is_enabled);
         let [x, y] = std::array::from_fn(|_| builder.tensor(TensorAttributes::packed(DataType::Float, &[4, 8])));
         builder.node("relu", DataType::Float, ops::Pointwise::unary(PointwiseMode::ReluFwd, x, y));
-        compile_graph(&builder.build().unwrap().view(), &Request { target: &target, policy: &Policy::Default }, &providers)
+        compile_graph(&builder.build().unwrap().view(), &Request { site: &Site::of(&target), policy: &Policy::DEFAULT }, &providers)
     };
     assert!(compile(false).is_ok());
     let error = compile(true).unwrap_err();

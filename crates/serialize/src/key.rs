@@ -133,7 +133,7 @@ pub struct PlanRef {
 }
 
 /// One engine setting.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Knob {
     /// Name of the setting.
     pub id: String,
@@ -164,34 +164,63 @@ impl PlanIdentity {
         let Self { graph, target, provider, engine, engine_revision, knobs } = self;
         let mut record = KeyRecord::new(context::PLAN_KEY, graph);
         record.text(target).text(provider).text(engine).text(engine_revision);
-        let mut sorted: Vec<&Knob> = knobs.iter().collect();
-        sorted.sort();
-        record.count(sorted.len());
-        for Knob { id, value } in sorted {
-            record.text(id).text(value);
-        }
+        record.knobs(knobs);
         PlanKey(record.finish())
     }
 }
 
 /// How plans of a graph are chosen and ordered. Part of a [`SelectionKey`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Policy {
-    /// Providers in their stated order.
-    #[default]
-    Default,
-    /// Only the engine of this name.
-    Engine(String),
+pub struct Policy {
+    /// Only this engine, by its name or by the text of its id ([`engine_id_of_text`]).
+    pub engine: Option<String>,
+    /// Only engines of the provider of this name.
+    pub provider: Option<String>,
+    /// The engine with this id before all others, if it takes the graph: what a graph states as its preferred engine.
+    pub preferred: Option<i64>,
+    /// Settings that the engine must know, in any order.
+    pub knobs: Vec<Knob>,
+}
+
+impl Policy {
+    /// The first engine of the first provider that takes the graph, with its own settings.
+    pub const DEFAULT: Self = Self { engine: None, provider: None, preferred: None, knobs: Vec::new() };
+
+    /// Only this engine, by name or by the text of its id.
+    pub fn engine(engine: impl Into<String>) -> Self {
+        Self { engine: Some(engine.into()), ..Self::DEFAULT }
+    }
+
+    /// This policy for a graph: with the engine that the graph prefers, unless the policy has a preference of its own.
+    #[must_use]
+    pub fn preferring(&self, engine_id: Option<i64>) -> Self {
+        Self { preferred: self.preferred.or(engine_id), ..self.clone() }
+    }
+
+    /// The policy without a preference. What it selects is used where nothing was compiled for the preference.
+    #[must_use]
+    pub fn without_preference(&self) -> Self {
+        Self { preferred: None, ..self.clone() }
+    }
 }
 
 impl SelectionKey {
-    /// The key of a request.
+    /// The key of a request; the order of knobs does not matter.
     pub fn new(graph: &GraphKey, target: &str, policy: &Policy) -> Self {
         let mut record = KeyRecord::new(context::SELECTION_KEY, graph);
         record.text(target);
-        match policy {
-            Policy::Default => record.text("default"),
-            Policy::Engine(name) => record.text("engine").text(name),
+        let Policy { engine, provider, preferred, knobs } = policy;
+        match (engine, provider, preferred, knobs.as_slice()) {
+            (None, None, None, []) => record.text("default"),
+            (Some(name), None, None, []) => record.text("engine").text(name),
+            _ => {
+                record.text("policy");
+                for choice in [engine.as_deref(), provider.as_deref(), preferred.map(|id| id.to_string()).as_deref()] {
+                    record.count(usize::from(choice.is_some()));
+                    record.text(choice.unwrap_or_default());
+                }
+                record.knobs(knobs)
+            }
         };
         Self(record.finish())
     }
@@ -215,6 +244,17 @@ impl KeyRecord {
     fn text(&mut self, text: &str) -> &mut Self {
         self.count(text.len());
         self.0.update(text.as_bytes());
+        self
+    }
+
+    /// In the order of their ids.
+    fn knobs(&mut self, knobs: &[Knob]) -> &mut Self {
+        let mut sorted: Vec<&Knob> = knobs.iter().collect();
+        sorted.sort();
+        self.count(sorted.len());
+        for Knob { id, value } in sorted {
+            self.text(id).text(value);
+        }
         self
     }
 
@@ -330,10 +370,40 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_key_depends_on_the_policy() {
+    fn every_part_of_a_policy_is_in_the_selection_key() {
         let graph = GraphKey::of_encoding(b"g");
-        let default = SelectionKey::new(&graph, "cpu", &Policy::Default);
-        assert_ne!(default, SelectionKey::new(&graph, "cpu", &Policy::Engine("default".into())));
-        assert_ne!(default, SelectionKey::new(&graph, "gfx942", &Policy::Default));
+        let knob = |id: &str, value: &str| Knob { id: id.into(), value: value.into() };
+        let base = Policy { knobs: vec![knob("a", "1"), knob("b", "2")], ..Policy::DEFAULT };
+        let policies = [
+            Policy::DEFAULT,
+            Policy::engine("default"),
+            Policy { provider: Some("default".into()), ..Policy::DEFAULT },
+            Policy { preferred: Some(7), ..Policy::DEFAULT },
+            Policy { preferred: Some(-7), ..Policy::DEFAULT },
+            Policy { engine: Some("7".into()), provider: Some(String::new()), ..Policy::DEFAULT },
+            Policy { engine: Some("7".into()), preferred: Some(7), ..Policy::DEFAULT },
+            Policy { knobs: vec![knob("a", "1")], ..Policy::DEFAULT },
+            Policy { knobs: vec![knob("a", "2")], ..Policy::DEFAULT },
+            base.clone(),
+        ];
+        for (i, one) in policies.iter().enumerate() {
+            for (j, other) in policies.iter().enumerate() {
+                let same = SelectionKey::new(&graph, "cpu", one) == SelectionKey::new(&graph, "cpu", other);
+                assert_eq!(same, i == j, "{one:?} and {other:?}");
+            }
+        }
+        let mut swapped = base.clone();
+        swapped.knobs.reverse();
+        assert_eq!(SelectionKey::new(&graph, "cpu", &swapped), SelectionKey::new(&graph, "cpu", &base));
+        assert_ne!(SelectionKey::new(&graph, "cpu", &base), SelectionKey::new(&graph, "gfx942", &base));
+    }
+
+    #[test]
+    fn a_preference_of_the_policy_comes_before_that_of_the_graph() {
+        let own = Policy { preferred: Some(1), ..Policy::DEFAULT };
+        assert_eq!(own.preferring(Some(2)).preferred, Some(1));
+        assert_eq!(Policy::DEFAULT.preferring(Some(2)).preferred, Some(2));
+        assert_eq!(Policy::DEFAULT.preferring(None), Policy::DEFAULT);
+        assert_eq!(own.without_preference(), Policy::DEFAULT);
     }
 }

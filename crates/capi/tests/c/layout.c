@@ -28,6 +28,11 @@ int main(void) {
     FIELD(hipplan_execute_options_t, struct_size);
     FIELD(hipplan_execute_options_t, flags);
     FIELD(hipplan_execute_options_t, kernel_ms);
+    FIELD(hipplan_execute_options_t, override_count);
+    FIELD(hipplan_execute_options_t, override_uids);
+    FIELD(hipplan_execute_options_t, override_ranks);
+    FIELD(hipplan_execute_options_t, override_dims);
+    FIELD(hipplan_execute_options_t, override_strides);
     SIZE(hipplan_counters_t);
     FIELD(hipplan_counters_t, struct_size);
     FIELD(hipplan_counters_t, lookups);

@@ -103,7 +103,7 @@ pub(crate) fn ordinals(graph: &VerifiedGraph<'_>) -> String {
 /// Puts a plan of the graph into the store.
 pub(crate) fn compile(store: &Path, graph: &VerifiedGraph<'_>, target: &Target, providers: &Providers) {
     let store = Store::open(store, Mode::ReadWrite).expect("a store");
-    let request = Request { target, policy: &Policy::Default };
+    let request = Request { site: &Site::of(target), policy: &Policy::DEFAULT };
     ensure_plan(&store, &graph.canonical().expect("a key"), &request, providers).expect("compiled");
 }
 
@@ -134,7 +134,7 @@ impl Compiler for Altered {
 /// Joins the stores `single0`, `single1`.. of a folder into one: a selection of all their plans of the graph, in this order.
 pub(crate) fn join(folder: &tempfile::TempDir, path: &Path, graph: &GraphBuf) {
     let all = Store::open(path, Mode::ReadWrite).expect("a store");
-    let key = SelectionKey::new(&graph.view().canonical().expect("a key").key, "cpu", &Policy::Default);
+    let key = SelectionKey::new(&graph.view().canonical().expect("a key").key, "cpu", &Policy::DEFAULT);
     let mut plans = Vec::new();
     for i in 0.. {
         let Ok(single) = Store::open(folder.path().join(format!("single{i}")), Mode::ReadOnly) else { break };

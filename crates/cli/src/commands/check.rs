@@ -1,12 +1,13 @@
 //! `hipplan check`
 
 use crate::execute::{DeviceOption, Session};
+use crate::plugins::{EngineOptions, PluginOptions};
 use crate::{Exit, Global, inputs, location, logs, output, progress::Bar};
 use anyhow::{Context, bail};
 use hipplan::reference::{CheckReport, Inputs, check_with};
 use hipplan::{
-    Device, FieldRole, GraphKey, ImportedGraph, Limits, Loaders, Op, Plan, Policy, Restore, Store, Target, VerifiedGraph, describe_misses,
-    find_for_targets,
+    BoundPlan, Device, FieldRole, GraphKey, ImportedGraph, Limits, Op, Plan, Policy, Providers, Restore, Store, Target, VerifiedGraph,
+    describe_misses, find_for_targets,
 };
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -41,6 +42,19 @@ pub(crate) struct Check {
     /// Seed of the random inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    engine: EngineOptions,
+    #[command(flatten)]
+    plugins: PluginOptions,
+}
+
+/// What plans are looked for with, and where they execute.
+struct Place {
+    store: Store,
+    device: Device,
+    targets: Vec<Target>,
+    providers: Providers,
+    policy: Policy,
 }
 
 /// What became of one graph.
@@ -94,8 +108,9 @@ const WORDS: [&str; 6] = ["ok", "FAILED", "duplicate", "too large", "no plan", "
 impl Check {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let sources = inputs::expand(&self.inputs, &self.line)?;
-        let place = self.device.open()?;
-        let store = location::readable(global)?;
+        let (device, targets) = self.device.open()?;
+        let (policy, providers) = (self.engine.policy()?, self.plugins.providers()?);
+        let place = Place { store: location::readable(global)?, device, targets, providers, policy };
         let mut all = Vec::new();
         let mut inputs = Vec::new();
         for source in &sources {
@@ -111,7 +126,7 @@ impl Check {
             let start = Instant::now();
             let (cost, outcome) = match input.graph {
                 Err(reason) => (None, Outcome::Error(reason)),
-                Ok(graph) => (Some(Cost::of(&graph.graph.view())), self.outcome(&store, &place, &input.source, &graph, &mut seen)),
+                Ok(graph) => (Some(Cost::of(&graph.graph.view())), self.outcome(&place, &input.source, &graph, &mut seen)),
             };
             rows.push(Row { source: input.source, cost, seconds: start.elapsed().as_secs_f64(), outcome });
         }
@@ -120,7 +135,7 @@ impl Check {
         if global.json {
             let summary: serde_json::Map<String, Value> = WORDS.iter().map(|w| ((*w).to_owned(), count(w).into())).collect();
             output::json(
-                &json!({ "device": place.0.to_string(), "rows": rows.iter().map(to_json).collect::<Vec<_>>(), "summary": summary, "logs": logs::to_json(&all) }),
+                &json!({ "device": place.device.to_string(), "rows": rows.iter().map(to_json).collect::<Vec<_>>(), "summary": summary, "logs": logs::to_json(&all) }),
             )?;
         } else {
             print(&rows)?;
@@ -132,14 +147,7 @@ impl Check {
         Ok(if good { Exit::Good } else { Exit::Findings })
     }
 
-    fn outcome(
-        &self,
-        store: &Store,
-        (device, targets): &(Device, Vec<Target>),
-        source: &str,
-        imported: &ImportedGraph,
-        seen: &mut HashMap<GraphKey, String>,
-    ) -> Outcome {
+    fn outcome(&self, place: &Place, source: &str, imported: &ImportedGraph, seen: &mut HashMap<GraphKey, String>) -> Outcome {
         let graph = imported.graph.view();
         let key = match graph.canonical() {
             Ok(canonical) => canonical.key,
@@ -149,7 +157,9 @@ impl Check {
             return Outcome::Duplicate(first.clone());
         }
         seen.insert(key, source.to_owned());
-        let plan = match find_for_targets(store, &key, targets, &Loaders::default(), &Policy::Default) {
+        let Place { store, device, targets, providers, policy } = place;
+        let policy = policy.preferring(graph.preferred_engine_id());
+        let plan = match find_for_targets(store, &key, targets, providers.loaders(), &policy) {
             Restore::Found(plan) => plan,
             Restore::Missed(misses) => return Outcome::NoPlan(describe_misses(&misses).to_string()),
         };
@@ -157,7 +167,9 @@ impl Check {
         if cost.macs as f64 > self.max_gmac * 1e9 || cost.bytes > self.max_bytes {
             return Outcome::TooLarge;
         }
-        match execute_and_check(&Plan::new(plan.view()).with_code_objects(store), device, &graph, self.seed) {
+        let plan = Plan::new(plan.view()).with_code_objects(store);
+        let bound = plan.bind_by_graph(device, providers.loaders(), &graph).map_err(Into::into);
+        match bound.and_then(|bound| execute_and_check(bound, device, &graph, self.seed)) {
             Ok(report) if report.passed() => Outcome::Passed { worst: report.worst_bound_ratio() },
             Ok(report) => Outcome::Failed(report.to_string()),
             Err(error) => Outcome::Error(format!("{error:#}")),
@@ -165,8 +177,7 @@ impl Check {
     }
 }
 
-fn execute_and_check(plan: &Plan<'_>, device: &Device, graph: &VerifiedGraph<'_>, seed: u64) -> anyhow::Result<CheckReport> {
-    let bound = plan.bind_by_graph(device, &Loaders::default(), graph)?;
+fn execute_and_check(bound: BoundPlan, device: &Device, graph: &VerifiedGraph<'_>, seed: u64) -> anyhow::Result<CheckReport> {
     let inputs = Inputs::generate(graph, seed)?;
     let mut session = Session::new(device, bound, &inputs)?;
     let checked = check_with(graph, &inputs, &mut |inputs, outputs| {

@@ -1,10 +1,11 @@
 //! `hipplan compile`
 
+use crate::plugins::{EngineOptions, PluginOptions};
 use crate::{Exit, Global, inputs, location, logs, output, progress::Bar};
 use anyhow::Context;
 use hipplan::hip::{HipError, HipRuntime};
 use hipplan::{
-    BatchItem, BatchOptions, BatchReport, Limits, Outcome, ParseTargetError, Policy, Providers, ReportRow, Target, ToolUse, compile_batch,
+    BatchItem, BatchOptions, BatchReport, Device, Limits, Outcome, ParseTargetError, ReportRow, Site, Target, ToolUse, compile_batch,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ use std::path::PathBuf;
 /// Compile graphs into the store
 ///
 /// Every input is checked and keyed; equal graphs are compiled once, and what the store holds already is not compiled again. A bad
-/// input costs only itself. The store ends up byte for byte the same, whatever the number of jobs. Inputs are those of `hipplan import`,
+/// input costs only itself. Of several engines that take a graph, the first of the first provider compiles it (`hipplan engines`
+/// lists them), or the one that the graph prefers, or that is asked for. The store ends up byte for byte the same, whatever the number of jobs. Inputs are those of `hipplan import`,
 /// logs with MIOpenDriver lines among them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -21,6 +23,7 @@ Examples:
   hipplan compile graph.json
   hipplan compile corpus/graphs --store plans --jobs 8
   hipplan compile training.log --store plans          every convolution that MIOpen logged
+  hipplan compile graph.json --plugin host:./libmine.so --engine MINE --knob mine.tile=64
   cat graph.json | hipplan compile - --json")]
 pub(crate) struct Compile {
     /// Graph files, logs, folders of them, or - for standard input
@@ -32,9 +35,10 @@ pub(crate) struct Compile {
     /// Target to compile for: cpu, an AMD GPU such as gfx942, or native, the GPUs of this machine; may be given several times or as a list
     #[arg(long, value_name = "TARGET", default_value = "cpu", value_delimiter = ',')]
     target: Vec<TargetChoice>,
-    /// Compile with this engine only
-    #[arg(long, value_name = "NAME")]
-    engine: Option<String>,
+    #[command(flatten)]
+    engine: EngineOptions,
+    #[command(flatten)]
+    plugins: PluginOptions,
     /// Threads [default: one per processor]
     #[arg(short, long, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
@@ -56,14 +60,18 @@ impl std::str::FromStr for TargetChoice {
 }
 
 impl TargetChoice {
-    /// Of each GPU the target that its runtime reports, with all features.
-    fn targets(&self) -> anyhow::Result<Vec<Target>> {
+    /// Of each GPU that is there, the target that its runtime reports, with all features.
+    fn sites(&self) -> anyhow::Result<Vec<Site>> {
         match self {
-            Self::Named(target) => Ok(vec![target.clone()]),
+            Self::Named(target) => Ok(vec![Site::of(target)]),
             Self::Native => {
-                let of_devices = || -> Result<Vec<Target>, HipError> {
+                let of_devices = || -> Result<Vec<Site>, HipError> {
                     let runtime = HipRuntime::find()?;
-                    (0..runtime.device_count()).map(|n| Ok(runtime.device(n)?.target().clone())).collect()
+                    let site = |n| {
+                        let device = runtime.device(n)?;
+                        Ok(Site::Present(Device::Hip(device), device.target().clone()))
+                    };
+                    (0..runtime.device_count()).map(site).collect()
                 };
                 of_devices().context("--target native")
             }
@@ -73,12 +81,17 @@ impl TargetChoice {
 
 impl Compile {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let mut targets = Vec::new();
-        for target in self.target.iter().map(TargetChoice::targets).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
-            if !targets.contains(&target) {
-                targets.push(target);
+        let mut sites: Vec<Site> = Vec::new();
+        for site in self.target.iter().map(TargetChoice::sites).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+            // One that is there can do all that one that is only named can.
+            match sites.iter_mut().find(|known| known.target() == site.target()) {
+                Some(known) if known.device().is_none() => *known = site,
+                Some(_) => {}
+                None => sites.push(site),
             }
         }
+        let policy = self.engine.policy()?;
+        let providers = self.plugins.providers()?;
         let sources = inputs::expand(&self.inputs, &self.line)?;
         let store = location::writable(global)?;
         let mut warnings = Vec::new();
@@ -92,18 +105,13 @@ impl Compile {
                         warnings.extend(imported.warnings.iter().map(|w| format!("{}: {w}", input.source)));
                         BatchItem::of_graph(input.source, &imported.graph.view())
                     }
-                    Err(reason) => BatchItem { source: input.source, graph: Err(reason) },
+                    Err(reason) => BatchItem::invalid(input.source, reason),
                 });
             }
             all.push(contents);
         }
-        let options = BatchOptions {
-            targets,
-            policy: self.engine.map_or(Policy::Default, Policy::Engine),
-            jobs: self.jobs.map_or_else(default_jobs, Into::into),
-        };
-        let bar = Bar::new(global, "compiling", items.len() * options.targets.len());
-        let providers = Providers::default();
+        let options = BatchOptions { sites, policy, jobs: self.jobs.map_or_else(default_jobs, Into::into) };
+        let bar = Bar::new(global, "compiling", items.len() * options.sites.len());
         let report = compile_batch(&store, &items, &options, &providers, &bar);
         drop(bar);
         if global.json {

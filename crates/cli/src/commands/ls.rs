@@ -1,7 +1,7 @@
 //! `hipplan ls`
 
 use crate::{Exit, Global, location, output};
-use hipplan::{GraphBuf, Limits, Lookup, Miss, PlanBytes, StoreError, canon};
+use hipplan::{Limits, Lookup, Miss, PlanBytes, StoreError, VerifiedGraph, canon};
 use serde_json::json;
 
 /// List the plans of the store
@@ -59,14 +59,13 @@ impl Ls {
 
 fn summary(plan: &PlanBytes) -> String {
     match plan.view().canonical().map_err(|e| e.to_string()).and_then(|c| canon::decode(c, &Limits::DEFAULT).map_err(|e| e.to_string())) {
-        Ok(graph) => operations(&graph),
+        Ok(graph) => operations(&graph.view()),
         Err(error) => error,
     }
 }
 
 /// The operations of a graph in order, runs of one counted, and the dims of the largest tensor.
-pub(crate) fn operations(graph: &GraphBuf) -> String {
-    let view = graph.view();
+pub(crate) fn operations(view: &VerifiedGraph<'_>) -> String {
     let mut runs: Vec<(String, usize)> = Vec::new();
     for node in view.nodes() {
         let name = match view.op(node) {

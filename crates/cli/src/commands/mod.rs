@@ -5,6 +5,7 @@ mod compile;
 mod completions;
 mod convert;
 mod diff;
+mod engines;
 mod explain;
 mod import;
 mod ls;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Convert(convert::Convert),
     /// List what differs between two graphs or two plans, and whether it changes the key
     Diff(diff::Diff),
+    /// List what each provider offers for a graph, and why not
+    Engines(engines::Engines),
     /// Tell why a graph has its key and its engine API floor, or why it is refused
     Explain(explain::Explain),
     /// Check files, or the whole store, byte by byte
@@ -59,6 +62,7 @@ impl Command {
             Self::Show(command) => command.run(global),
             Self::Convert(command) => command.run(global),
             Self::Diff(command) => command.run(global),
+            Self::Engines(command) => command.run(global),
             Self::Explain(command) => command.run(global),
             Self::Verify(command) => command.run(global),
             Self::Ls(command) => command.run(global),

@@ -3,7 +3,7 @@
 use super::compile::{default_jobs, detail, summary};
 use crate::{Exit, Global, inputs, output, progress::Bar};
 use anyhow::{Context, bail};
-use hipplan::{BatchItem, BatchOptions, GraphBuf, GraphKey, Limits, Mode, Outcome, Policy, Providers, Store, Target, compile_batch};
+use hipplan::{BatchItem, BatchOptions, GraphBuf, GraphKey, Limits, Mode, Outcome, Policy, Providers, Site, Store, Target, compile_batch};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -46,13 +46,13 @@ impl Quickstart {
                 let name = if input.problem.is_some() { input.source } else { source.stem().to_string_lossy().into_owned() };
                 let (item, graph) = match input.graph {
                     Ok(imported) => (BatchItem::of_graph(name, &imported.graph.view()), Some(imported.graph)),
-                    Err(reason) => (BatchItem { source: name, graph: Err(reason) }, None),
+                    Err(reason) => (BatchItem::invalid(name, reason), None),
                 };
                 graphs.push(graph);
                 items.push(item);
             }
         }
-        let options = BatchOptions { targets: vec![Target::Cpu], policy: Policy::Default, jobs: default_jobs() };
+        let options = BatchOptions { sites: vec![Site::of(&Target::Cpu)], policy: Policy::DEFAULT, jobs: default_jobs() };
         let bar = Bar::new(global, "compiling", items.len());
         let start = Instant::now();
         let report = compile_batch(&store, &items, &options, &Providers::default(), &bar);
@@ -75,7 +75,7 @@ impl Quickstart {
         let mut table = output::table(&["graph", "operations", "key", ">restore", ">run", ">error/bound", "result"]);
         let mut marks = Vec::new();
         for ((row, graph), result) in report.rows.iter().zip(&graphs).zip(&ran) {
-            let operations = graph.as_ref().map(super::ls::operations).unwrap_or_default();
+            let operations = graph.as_ref().map(|graph| super::ls::operations(&graph.view())).unwrap_or_default();
             let key = row.graph.map(|k| k.short()).unwrap_or_default();
             let cell =
                 |value: &Value, unit: &str, scale: f64| value.as_f64().map_or_else(String::new, |v| format!("{:.0} {unit}", v * scale));

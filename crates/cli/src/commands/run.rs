@@ -2,12 +2,14 @@
 
 use crate::execute::{DeviceOption, POISON, Session};
 use crate::keys::{self, Pick};
+use crate::plugins::{EngineOptions, PluginOptions};
 use crate::{Exit, Global, inputs, location, npy, output};
 use anyhow::{Context, bail, ensure};
 use hipplan::reference::{CheckReport, HostTensor, Inputs, check_with};
 use hipplan::{
-    DataType, Device, FieldRole, GraphBuf, Limits, Loaders, Plan, PlanBytes, Policy, Restore, Store, Target, TensorIx, TensorValue,
-    VerifiedGraph, canon, describe_misses, find_for_targets,
+    BoundPlan, CompiledPlan, DataType, Device, FieldRole, GraphBuf, GraphKey, Limits, Loaders, Plan, PlanBytes, PlanKey, PlanView, Policy,
+    Providers, Request, Restore, Site, Target, TensorIx, TensorValue, VerifiedGraph, canon, compile_in_process, describe_misses,
+    find_for_targets,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -17,7 +19,8 @@ use std::time::{Duration, Instant};
 /// Execute a stored plan, found by graph or by key
 ///
 /// Tensors are named by uid or by name; found by key, a plan knows its tensors by ordinal only (`hipplan show KEY` lists them).
-/// Inputs that are not given are random numbers in a range that suits whatever reads them. Nothing is compiled.
+/// Inputs that are not given are random numbers in a range that suits whatever reads them. Nothing is compiled, unless --in-process asks
+/// for it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +28,8 @@ Examples:
   hipplan run graph.json --input x=x.npy --input w=w.npy --output out/
   hipplan run 5d0c1f22a9b3 --scalar 3=0.5             by key; tensors by ordinal
   hipplan run graph.json --device hip --check         on the first AMD GPU
-  hipplan run graph.json --override epsilon=0.01      in place of a default")]
+  hipplan run graph.json --override epsilon=0.01      in place of a default
+  hipplan run graph.json --in-process --plugin host:./libmine.so --engine MINE")]
 pub(crate) struct Run {
     /// A graph in any form, or the first digits of a graph key or plan key
     what: String,
@@ -52,27 +56,77 @@ pub(crate) struct Run {
     /// Execute so many times; the shortest time is shown, on a GPU that between events around the kernels
     #[arg(long, value_name = "N", default_value = "3")]
     repeat: std::num::NonZeroU32,
+    /// Compile the graph for this process alone, past the store: also with an engine that cannot persist
+    #[arg(long)]
+    in_process: bool,
+    #[command(flatten)]
+    engine: EngineOptions,
+    #[command(flatten)]
+    plugins: PluginOptions,
 }
 
-/// What is executed: a plan, and the graph in the terms of whoever named it.
+/// What is executed: a plan that is bound, and the graph in the terms of whoever named it.
 struct Subject {
-    store: Store,
-    plan: PlanBytes,
+    plan: PlanFile,
+    bound: BoundPlan,
     graph: GraphBuf,
-    by_key: bool,
-    found_in: Duration,
+    ready_in: Duration,
+}
+
+/// Where the plan is from.
+enum PlanFile {
+    Stored(PlanBytes),
+    /// Made by this process for itself.
+    Made(Box<CompiledPlan>),
+}
+
+/// What is known of a plan without its payload.
+struct PlanFacts {
+    plan_key: PlanKey,
+    graph_key: GraphKey,
+    provider: String,
+    engine: String,
+    target: String,
+    workspace_size: u64,
+}
+
+impl PlanFile {
+    fn facts(&self) -> anyhow::Result<PlanFacts> {
+        let facts = |view: PlanView<'_>| {
+            let meta = view.meta();
+            PlanFacts {
+                plan_key: meta.plan_key(),
+                graph_key: meta.graph_key(),
+                provider: meta.provider.as_str().to_owned(),
+                engine: meta.engine.as_str().to_owned(),
+                target: meta.target.as_str().to_owned(),
+                workspace_size: meta.workspace_size.to_native(),
+            }
+        };
+        Ok(match self {
+            Self::Stored(bytes) => facts(bytes.view()),
+            Self::Made(plan) => facts(PlanView::open(&plan.bytes)?),
+        })
+    }
+
+    /// What was done before the plan was ready.
+    const fn verb(&self) -> &'static str {
+        match self {
+            Self::Stored(_) => "restored",
+            Self::Made(_) => "compiled",
+        }
+    }
 }
 
 impl Run {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let (device, targets) = self.device.open()?;
-        let subject = self.find(global, &targets)?;
-        let graph = subject.graph.view();
-        let start = Instant::now();
-        let plan = Plan::new(subject.plan.view()).with_code_objects(&subject.store);
-        let loaders = Loaders::default();
-        let bound = if subject.by_key { plan.bind_by_key(&device, &loaders) } else { plan.bind_by_graph(&device, &loaders, &graph) }?;
-        let restored_in = subject.found_in + start.elapsed();
+        let (policy, providers) = (self.engine.policy()?, self.plugins.providers()?);
+        let Subject { plan, bound, graph, ready_in } = match self.in_process {
+            true => self.compile(&device, &targets, &policy, &providers)?,
+            false => self.find(global, &device, &targets, &policy, providers.loaders())?,
+        };
+        let graph = graph.view();
 
         self.check_memory(&graph, if device == Device::Cpu { bound.workspace_size() } else { 0 })?;
         let mut inputs = Inputs::generate(&graph, self.seed)?;
@@ -99,11 +153,12 @@ impl Run {
         }
         let written = self.write_outputs(&graph, &outputs)?;
         let facts = Facts {
-            subject: &subject,
+            plan: &plan.facts()?,
+            verb: plan.verb(),
             graph: &graph,
             report: report.as_ref(),
             written: &written,
-            restored_in,
+            ready_in,
             best,
             device: &device,
             timed_by: session.timed_by(),
@@ -116,23 +171,46 @@ impl Run {
         Ok(if report.is_none_or(|r| r.passed()) { Exit::Good } else { Exit::Findings })
     }
 
-    fn find(&self, global: &Global, targets: &[Target]) -> anyhow::Result<Subject> {
+    /// Compiles what is named for this process.
+    fn compile(&self, device: &Device, targets: &[Target], policy: &Policy, providers: &Providers) -> anyhow::Result<Subject> {
+        let is_key = keys::may_be_key(&self.what);
+        ensure!(!is_key, "--in-process compiles a graph, and {} is a key: name a file", output::name(&self.what));
+        ensure!(self.what == "-" || Path::new(&self.what).exists(), "{}", keys::neither(&self.what));
+        let (_, imported) = inputs::read_graph(Path::new(&self.what))?;
+        let view = imported.graph.view();
+        let target = targets.first().unwrap_or(device.target()).clone();
+        let (site, policy) = (Site::Present(device.clone(), target), policy.preferring(view.preferred_engine_id()));
+        let start = Instant::now();
+        let made = compile_in_process(&view, &Request { site: &site, policy: &policy }, providers)?;
+        let ready_in = start.elapsed();
+        Ok(Subject { plan: PlanFile::Made(Box::new(made.plan)), bound: made.bound, graph: imported.graph, ready_in })
+    }
+
+    /// Finds a stored plan and binds it.
+    fn find(&self, global: &Global, device: &Device, targets: &[Target], policy: &Policy, loaders: &Loaders) -> anyhow::Result<Subject> {
         if keys::may_be_key(&self.what) {
             let start = Instant::now();
             let store = location::readable(global)?;
-            let plan = keys::find(&store, &self.what, Pick::For(targets))?;
-            let found_in = start.elapsed();
+            let plan = keys::find(&store, &self.what, Pick::For(targets), loaders, policy)?;
+            let bound = Plan::new(plan.view()).with_code_objects(&store).bind_by_key(device, loaders)?;
+            let ready_in = start.elapsed();
             // The graph of the plan itself, whose uids are ordinals: for inputs, names and checks, not for executing.
             let graph = canon::decode(plan.view().canonical()?, &Limits::DEFAULT)?;
-            return Ok(Subject { store, plan, graph, by_key: true, found_in });
+            return Ok(Subject { plan: PlanFile::Stored(plan), bound, graph, ready_in });
         }
         ensure!(self.what == "-" || Path::new(&self.what).exists(), "{}", keys::neither(&self.what));
         let (_, imported) = inputs::read_graph(Path::new(&self.what))?;
         let key = imported.graph.view().canonical()?.key;
+        let policy = policy.preferring(imported.graph.view().preferred_engine_id());
         let start = Instant::now();
         let store = location::readable(global)?;
-        match find_for_targets(&store, &key, targets, &Loaders::default(), &Policy::Default) {
-            Restore::Found(plan) => Ok(Subject { store, plan, graph: imported.graph, by_key: false, found_in: start.elapsed() }),
+        match find_for_targets(&store, &key, targets, loaders, &policy) {
+            Restore::Found(plan) => {
+                let open = Plan::new(plan.view()).with_code_objects(&store);
+                let bound = open.bind_by_graph(device, loaders, &imported.graph.view())?;
+                let ready_in = start.elapsed();
+                Ok(Subject { plan: PlanFile::Stored(plan), bound, graph: imported.graph, ready_in })
+            }
             Restore::Missed(misses) => {
                 let misses = describe_misses(&misses);
                 let target = targets.first().filter(|t| **t != Target::Cpu).map(|t| format!(" --target {t}")).unwrap_or_default();
@@ -289,11 +367,12 @@ fn file_name(graph: &VerifiedGraph<'_>, ix: TensorIx) -> String {
 
 /// What there is to tell of a run.
 struct Facts<'f> {
-    subject: &'f Subject,
+    plan: &'f PlanFacts,
+    verb: &'static str,
     graph: &'f VerifiedGraph<'f>,
     report: Option<&'f CheckReport>,
     written: &'f [String],
-    restored_in: Duration,
+    ready_in: Duration,
     best: Duration,
     device: &'f Device,
     timed_by: &'static str,
@@ -305,8 +384,7 @@ fn micros(time: Duration) -> f64 {
 
 impl Facts<'_> {
     fn json(&self, outputs: &[(TensorIx, HostTensor)]) -> Value {
-        let view = self.subject.plan.view();
-        let meta = view.meta();
+        let plan = self.plan;
         let rows: Vec<Value> = outputs
             .iter()
             .map(|(ix, tensor)| {
@@ -325,14 +403,15 @@ impl Facts<'_> {
             })
         });
         json!({
-            "plan_key": meta.plan_key().to_string(),
-            "graph_key": meta.graph_key().to_string(),
-            "provider": meta.provider.as_str(),
-            "engine": meta.engine.as_str(),
-            "workspace_size": meta.workspace_size.to_native(),
-            "restore_us": micros(self.restored_in),
+            "plan_key": plan.plan_key.to_string(),
+            "graph_key": plan.graph_key.to_string(),
+            "provider": plan.provider,
+            "engine": plan.engine,
+            "workspace_size": plan.workspace_size,
+            "ready_by": self.verb,
+            "restore_us": micros(self.ready_in),
             "device": self.device.to_string(),
-            "target": meta.target.as_str(),
+            "target": plan.target,
             "run_us": micros(self.best),
             "timed_by": self.timed_by,
             "outputs": rows,
@@ -342,18 +421,17 @@ impl Facts<'_> {
     }
 
     fn print(&self, outputs: &[(TensorIx, HostTensor)]) -> anyhow::Result<()> {
-        let view = self.subject.plan.view();
-        let meta = view.meta();
         output::line(format_args!(
             "{}{}{}  plan {}, engine {}, on {}",
             output::STRONG,
-            super::ls::operations(&self.subject.graph),
+            super::ls::operations(self.graph),
             output::RESET,
-            meta.plan_key().short(),
-            output::name(meta.engine.as_str()),
+            self.plan.plan_key.short(),
+            output::name(&self.plan.engine),
             self.device
         ))?;
-        output::line(format_args!("restored in {:.0} us, executed in {:.0} us", micros(self.restored_in), micros(self.best)))?;
+        let (ready, best) = (micros(self.ready_in), micros(self.best));
+        output::line(format_args!("{} in {ready:.0} us, executed in {best:.0} us", self.verb))?;
         output::line("")?;
         let mut table = output::table(&[">uid", "output", "type", "dims", ">mean", "check"]);
         let mut failed = Vec::new();

@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use hipplan::hipdnn::envelope::EngineConfig;
 use hipplan::hipdnn::{PlanEnvelope, container};
 use hipplan::plan::BindingRole;
-use hipplan::{AlignedBytes, FieldRole, GraphBuf, Limits, PlanIdentity, PlanView, Target, TensorView, VerifiedGraph};
+use hipplan::{AlignedBytes, FieldRole, GraphBuf, Limits, Loaders, PlanIdentity, PlanView, Policy, Target, TensorView, VerifiedGraph};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,9 @@ impl Show {
             Subject::Graph(subject::Graph { graph, .. }) => {
                 let key = graph.view().canonical()?.key;
                 let store = location::readable(global)?;
-                Ok(keys::find(&store, &key.to_string(), pick).with_context(|| subject::name(&self.what))?.into_bytes())
+                Ok(keys::find(&store, &key.to_string(), pick, &Loaders::default(), &Policy::DEFAULT)
+                    .with_context(|| subject::name(&self.what))?
+                    .into_bytes())
             }
         }
     }

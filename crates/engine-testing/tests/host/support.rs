@@ -8,7 +8,7 @@ use hipplan::plugin::{
 };
 use hipplan::{
     AlignedBytes, ApiVersion, BoundPlan, Device, ExecError, GraphBuf, Limits, Loaders, Plan, PlanIdentity, PlanView, Policy, Providers,
-    Request, Target, canon, compile_graph, engine_id,
+    Request, Site, Target, canon, compile_graph, engine_id,
 };
 use hipplan_engine_testing::Plugins;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ pub(crate) fn plan_of(
     workspace_size: u64,
 ) -> AlignedBytes {
     let (provider, version, engine) = identity;
-    let request = Request { target: &Target::Cpu, policy: &Policy::Default };
+    let request = Request { site: &Site::Offline(Target::Cpu), policy: &Policy::default() };
     let of_cpu = compile_graph(&graph.view(), &request, &Providers::default()).expect("a plan of the cpu provider").bytes;
     let view = PlanView::open(&of_cpu).expect("a plan");
     let of_cpu = view.meta();

@@ -7,7 +7,7 @@ use hipplan::hip::{
 };
 use hipplan::{
     ApiVersion, BoundPlan, CompileError, Compiled, Compiler, DataType, Device, Ensured, ExecError, GraphBuf, GraphBuilder, Mode, Offer,
-    Persistence, Plan, PointwiseMode, ProviderIdentity, Refusal, Runtime, Site, Store, Stream, Target, TensorAttributes, Uid, VariantPack,
+    Plan, PointwiseMode, ProviderIdentity, Refusal, Runtime, Site, Store, Stream, Target, TensorAttributes, Uid, VariantPack,
     VerifiedGraph, ops,
 };
 use std::ffi::CString;
@@ -212,12 +212,7 @@ impl Compiler for Always {
     fn offers(&self, _: &VerifiedGraph<'_>, site: &Site) -> Result<Vec<Offer>, Refusal> {
         match site.target() {
             Target::Cpu => Err(Refusal::Target("for GPUs".into())),
-            _ => Ok(vec![Offer {
-                engine: "always".into(),
-                engine_revision: "1".into(),
-                knobs: Vec::new(),
-                persistence: Persistence::Payload,
-            }]),
+            _ => Ok(vec![Offer::new("always", "1")]),
         }
     }
 

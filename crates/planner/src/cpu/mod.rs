@@ -4,7 +4,7 @@ mod lower;
 
 use crate::compile::CompileError;
 use crate::fuse;
-use crate::provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, Refusal, Site};
+use crate::provider::{Compiled, Compiler, Offer, ProviderIdentity, Refusal, Site};
 use hipplan_exec::cpu::{CpuError, CpuProgram, Executable};
 use hipplan_exec::{CPU_PAYLOAD_KIND, CPU_PAYLOAD_VERSION};
 use hipplan_serialize::{ApiVersion, Target, VerifiedGraph};
@@ -29,12 +29,7 @@ impl Compiler for CpuCompiler {
             return Err(Refusal::Target(format!("compiles for target cpu only, not for {}", site.target())));
         }
         lower(graph)?;
-        Ok(vec![Offer {
-            engine: CPU_ENGINE.to_owned(),
-            engine_revision: CPU_ENGINE_REVISION.to_owned(),
-            knobs: Vec::new(),
-            persistence: Persistence::Payload,
-        }])
+        Ok(vec![Offer::new(CPU_ENGINE, CPU_ENGINE_REVISION)])
     }
 
     fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, _: &Site) -> Result<Compiled, CompileError> {

@@ -25,7 +25,7 @@ mod variant;
 mod work;
 
 use crate::compile::CompileError;
-use crate::provider::{Compiled, Compiler, Offer, Persistence, ProviderIdentity, Refusal, Site, ToolUse};
+use crate::provider::{Compiled, Compiler, Offer, ProviderIdentity, Refusal, Site, ToolUse};
 use compiler::{CachedCompiler, Clang, Hiprtc, KernelCompileError, KernelCompiler, KernelSource};
 use hipplan_exec::hip::{HIP_PAYLOAD_KIND, HIP_PAYLOAD_VERSION, HipProgram};
 use hipplan_serialize::{ApiVersion, Target, VerifiedGraph};
@@ -146,12 +146,8 @@ impl Compiler for HipCompiler {
         let texts = short_hash(sources.iter().map(|source| source.name.as_bytes()));
         let body = archive(&program).map_err(Refusal::Declined)?;
         let launches = short_hash([body.as_slice()]);
-        Ok(vec![Offer {
-            engine: HIP_ENGINE.to_owned(),
-            engine_revision: format!("{HIP_ENGINE_REVISION}; {}; kernel texts {texts}, launches {launches}", compiler.revision()),
-            knobs: Vec::new(),
-            persistence: Persistence::Payload,
-        }])
+        let revision = format!("{HIP_ENGINE_REVISION}; {}; kernel texts {texts}, launches {launches}", compiler.revision());
+        Ok(vec![Offer::new(HIP_ENGINE, revision)])
     }
 
     fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<Compiled, CompileError> {

@@ -44,7 +44,7 @@ pub(crate) fn plan_of_engine(graph: &[u8], engine: &str, body: usize, code_objec
 }
 
 pub(crate) fn selection_key(graph: &[u8]) -> SelectionKey {
-    SelectionKey::new(&GraphKey::of_encoding(graph), "cpu", &Policy::Default)
+    SelectionKey::new(&GraphKey::of_encoding(graph), "cpu", &Policy::DEFAULT)
 }
 
 /// Puts a plan that must be stored.
