@@ -1,7 +1,7 @@
 //! Plugins when they are loaded.
 
 use crate::graphs::{State, scale_in};
-use crate::support::{ENGINE, NAME, build, canonical, load, refused, search};
+use crate::support::{ENGINE, NAME, build, canonical, context, load, refused, search};
 use hipplan::plugin::{PluginMemory, PluginSource};
 use hipplan::{ApiVersion, Device, engine_id, engine_id_text};
 use hipplan_engine_testing::{Counters, Entry};
@@ -173,4 +173,12 @@ fn a_plugin_serves_devices_of_its_memory_only() {
     let graph = canonical(&scale_in(State::Supplied, 0.0));
     let error = plugin.applicable_engines(&Device::Cpu, graph.buffer()).expect_err("another memory").to_string();
     assert!(error.contains("does not serve the device cpu") && error.contains("host:PATH"), "{error}");
+}
+
+#[test]
+fn a_plugin_that_cannot_log_or_refuses_is_used() {
+    let without = ["hipdnnPluginSetLoggingCallback=omitted", "hipdnnPluginSetLogLevel=omitted_too"];
+    assert!(context(&load(&build("logging-without", &without)), &scale_in(State::Constant, 1.0)).is_ok());
+    let refuses = build("logging-refuses", &["FAILS_IN=ENTRY_SET_LOGGING_CALLBACK"]);
+    assert!(context(&load(&refuses), &scale_in(State::Constant, 1.0)).is_ok());
 }

@@ -8,7 +8,6 @@ mod calls;
 mod execution;
 mod handles;
 mod loading;
-mod logging;
 mod overrides;
 mod persistence;
 mod restoring;
