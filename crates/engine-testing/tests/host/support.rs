@@ -62,8 +62,19 @@ pub(crate) fn context(plugin: &Plugin, graph: &GraphBuf) -> Result<PluginContext
     plugin.create_context(&Device::Cpu, engine_id(ENGINE), &config(ENGINE, &[]), canonical(graph).buffer())
 }
 
-/// The plan of a graph that a program is of. Its bindings are those of the cpu provider's plan.
+/// The plan of a graph that a program is of, for the CPU.
 pub(crate) fn plan_of(
+    graph: &GraphBuf,
+    program: Option<&PluginProgram>,
+    identity: (&str, &str, &str),
+    workspace_size: u64,
+) -> AlignedBytes {
+    plan_for(&Target::Cpu, graph, program, identity, workspace_size)
+}
+
+/// The plan of a graph that a program is of. Its bindings are those of the cpu provider's plan.
+pub(crate) fn plan_for(
+    target: &Target,
     graph: &GraphBuf,
     program: Option<&PluginProgram>,
     identity: (&str, &str, &str),
@@ -85,7 +96,7 @@ pub(crate) fn plan_of(
     });
     let identity = PlanIdentity {
         graph: view.meta().graph_key(),
-        target: "cpu".to_owned(),
+        target: target.to_string(),
         provider: provider.to_owned(),
         engine: engine.to_owned(),
         engine_revision: version.to_owned(),
