@@ -90,7 +90,7 @@
 #ifndef SECOND_COUNT
 #define SECOND_COUNT ENGINE_COUNT
 #endif
-/* Ids said to be applicable, an initialiser, if not those of ENGINE_NAMES, and how many there are said to be. */
+/* Ids said to be applicable (APPLICABLE_IDS, an initialiser), if not those of ENGINE_NAMES, and how many there are said to be. */
 #ifndef APPLICABLE_COUNT
 #define APPLICABLE_COUNT -1
 #endif
