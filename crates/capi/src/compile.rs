@@ -54,7 +54,8 @@ impl Library {
     pub(crate) fn compile(&self, graph: &GraphBuf) -> Result<(), Failure> {
         let store = self.layers.writable()?;
         let canonical = graph.view().canonical()?;
-        let request = Request { site: &Site::present(&self.shared.device), policy: &Policy::DEFAULT };
+        let policy = Policy::DEFAULT.preferring(graph.view().preferred_engine_id());
+        let request = Request { site: &Site::present(&self.shared.device), policy: &policy };
         let ensured = ensure_plan(store, &canonical, &request, self.providers.get(&self.plugins))?;
         match ensured {
             Ensured::Present(_) => Ok(()),

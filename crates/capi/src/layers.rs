@@ -3,8 +3,9 @@
 use crate::failure::Failure;
 use crate::types::{HIPPLAN_OPEN_DEGRADE, HIPPLAN_OPEN_READ_ONLY, HIPPLAN_STORE};
 use hipplan_exec::{CodeObjects, Loaders};
-use hipplan_serialize::{AlignedBytes, Digest, GraphKey, Policy, SelectionKey};
+use hipplan_serialize::{AlignedBytes, Digest, GraphKey, PlanRef, Policy, SelectionKey};
 use hipplan_store::{Lookup, Mode, PlanBytes, Store};
+use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -62,25 +63,35 @@ impl Layers {
     }
 
     /// Walks the usable plans of a graph, layer by layer, in each the targets from best to worst and the plans as their selection has them,
-    /// until `take` gives something. What cannot be used is told to `miss`, with where it was.
+    /// and then those that were compiled for other requests, until `take` gives something. What cannot be used is told to `miss`, with where
+    /// it was.
     pub(crate) fn walk<T>(
         &self,
         graph: &GraphKey,
+        preferred: Option<i64>,
         targets: &[String],
         loaders: &Loaders,
         mut miss: impl FnMut(&Store, &str, String),
         mut take: impl FnMut(&Store, PlanBytes) -> Option<T>,
     ) -> Option<T> {
+        let preference = Policy::DEFAULT.preferring(preferred);
         for store in &self.stores {
             for target in targets {
-                let selection = match store.find_selection(&SelectionKey::new(graph, target, &Policy::DEFAULT)) {
-                    Lookup::Hit(selection) => selection,
-                    Lookup::Miss(why) => {
-                        miss(store, target, why.to_string());
-                        continue;
+                let own = SelectionKey::new(graph, target, &Policy::DEFAULT);
+                let preferred = preferred.map(|_| SelectionKey::new(graph, target, &preference));
+                let keys = preferred.into_iter().chain([own, SelectionKey::of_all(graph, target)]);
+                let mut plans: Vec<PlanRef> = Vec::new();
+                for key in keys {
+                    match store.find_selection(&key) {
+                        Lookup::Hit(selection) => plans.extend(selection.plans),
+                        Lookup::Miss(why) if key == own => miss(store, target, why.to_string()),
+                        // That nothing was compiled for other requests is no news.
+                        Lookup::Miss(_) => {}
                     }
-                };
-                for plan in &selection.plans {
+                }
+                let mut seen = HashSet::new();
+                plans.retain(|plan| seen.insert(*plan));
+                for plan in &plans {
                     let bytes = match store.get_plan(plan) {
                         Lookup::Hit(bytes) => bytes,
                         Lookup::Miss(why) => {

@@ -81,28 +81,30 @@ impl Library {
 
     /// Whether a usable plan is stored.
     pub(crate) fn find(&self, graph: &GraphKey) -> Result<(), Failure> {
-        self.lookup(graph, u64::MAX, |_, _| Ok(()))
+        self.lookup(graph, None, u64::MAX, |_, _| Ok(()))
     }
 
     /// Loads the first plan that needs at most so much workspace; tensors are known by canonical ordinal.
     pub(crate) fn bind_by_key(&self, graph: &GraphKey, max_workspace: u64) -> Result<Bound, Failure> {
-        self.bind(graph, max_workspace, |plan| plan.bind_by_key(&self.shared.device, &self.loaders))
+        self.bind(graph, None, max_workspace, |plan| plan.bind_by_key(&self.shared.device, &self.loaders))
     }
 
     /// The same for a graph; tensors are known by its uids.
     pub(crate) fn bind_by_graph(&self, graph: &GraphBuf, max_workspace: u64) -> Result<Bound, Failure> {
         let view = graph.view();
         let key = view.canonical()?.key;
-        self.bind(&key, max_workspace, |plan| plan.bind_by_graph(&self.shared.device, &self.loaders, &view))
+        let preferred = view.preferred_engine_id();
+        self.bind(&key, preferred, max_workspace, |plan| plan.bind_by_graph(&self.shared.device, &self.loaders, &view))
     }
 
     fn bind(
         &self,
         graph: &GraphKey,
+        preferred: Option<i64>,
         max_workspace: u64,
         bind: impl Fn(&Plan<'_>) -> Result<hipplan_exec::BoundPlan, ExecError>,
     ) -> Result<Bound, Failure> {
-        let bound = self.lookup(graph, max_workspace, |plan, code| {
+        let bound = self.lookup(graph, preferred, max_workspace, |plan, code| {
             let plan = plan.with_code_objects(code);
             Bound::new(&self.shared, plan.view().meta().bindings.len(), || bind(&plan))
         })?;
@@ -115,6 +117,7 @@ impl Library {
     fn lookup<T>(
         &self,
         graph: &GraphKey,
+        preferred: Option<i64>,
         max_workspace: u64,
         mut take: impl FnMut(Plan<'_>, &dyn CodeObjects) -> Result<T, ExecError>,
     ) -> Result<T, Failure> {
@@ -134,7 +137,7 @@ impl Library {
             }
             take(plan, code).map_err(|error| refusal.get_or_insert(error)).ok()
         };
-        let found = self.layers.walk(graph, &self.targets, &self.loaders, miss, |store, bytes| {
+        let found = self.layers.walk(graph, preferred, &self.targets, &self.loaders, miss, |store, bytes| {
             consider(Plan::new(bytes.view()), &CodeOf { store, layers: &self.layers, loads: &counters.module_loads })
         });
         #[cfg(feature = "compile")]

@@ -70,7 +70,11 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders,
     } else {
         for plan in store.iter_plans().filter_map(Result::ok) {
             let Lookup::Hit(bytes) = store.get_plan(&plan) else { continue };
+            let is_asked_for = bytes.view().meta().satisfies(policy);
             let one = Found::new(bytes);
+            if !is_asked_for {
+                continue;
+            }
             if one.plan.to_string().starts_with(&text) || one.graph.to_string().starts_with(&text) {
                 found.push(one);
             }
@@ -78,7 +82,8 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders,
     }
     let root = output::path(store.root());
     if found.is_empty() {
-        bail!("no graph key or plan key in the store {root} {} {text}", if text.len() == 64 { "is" } else { "starts with" });
+        let asked = if *policy == Policy::DEFAULT { "" } else { ", of the engine, provider and settings that were asked for," };
+        bail!("no graph key or plan key in the store {root}{asked} {} {text}", if text.len() == 64 { "is" } else { "starts with" });
     }
     let all_found = list(&found);
     if let Pick::For(targets) = pick {

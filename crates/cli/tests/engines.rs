@@ -49,7 +49,7 @@ fn engines_says_what_each_provider_offers_and_why_not() {
     assert!(ran.code == 0 && ran.out.contains("HIPPLAN_TEST_ENGINE") && ran.out.contains("the provider speaks 1.1.0"), "{ran:?}");
     // Without a graph: who is there, and who is not.
     let ran = scratch.run(&["engines", "--plugin", &good, "--plugin", "host:/no/such/plugin.so"]);
-    assert!(ran.code == 0 && ran.out.contains("good") && ran.out.contains("/no/such/plugin.so"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.contains("hipDNN plugin") && ran.out.contains("not in use: /no/such/plugin.so"), "{ran:?}");
     // Nobody takes it.
     let ran = scratch.run(&["engines", "default.json", "--target", "gfx942", "--plugin", &good]);
     assert!(ran.out.contains("plugins compile for a device that is present"), "{ran:?}");
@@ -95,7 +95,10 @@ fn an_engine_that_cannot_persist_runs_in_one_process() {
     let forgetful = host(&plugin("forgetful", &["HOOKS=HOOKS_NONE"]));
     let with = ["--plugin", &forgetful, "--provider", "forgetful"];
     let ran = scratch.run(&[&["compile", "default.json", "--store", "s"][..], &with].concat());
-    assert!(ran.code == 1 && ran.out.contains("provider cannot persist"), "{ran:?}");
+    assert!(
+        ran.code == 3 && ran.out.contains("provider cannot persist") && ran.out.contains("cpu: provider forgetful was asked for"),
+        "{ran:?}"
+    );
     let (code, ran) = scratch.json(&[&["run", "default.json", "--in-process", "--check"][..], &with].concat());
     assert!(code == 0 && ran["ready_by"] == "compiled" && ran["check"]["passed"] == true, "{ran}");
     // Where another engine can, a store takes that one.
@@ -150,6 +153,25 @@ fn the_engine_that_a_graph_prefers_is_taken() {
     assert_eq!(provider("prefers.json", &["--plugin", &good]), "good");
     // A preference is no condition: another plan of the graph does.
     assert_eq!(provider("prefers.json", &[]), "cpu");
+
+    // One that nobody meets is not taken for met: it is when the engine is there.
+    let compile =
+        |more: &[&str]| scratch.json(&[&["compile", "prefers.json", "--store", "t"][..], more].concat()).1["rows"][0]["outcome"].clone();
+    assert_eq!([compile(&[]), compile(&[]), compile(&["--plugin", &good])], ["compiled", "present", "compiled"]);
+    let run = |what: &str, more: &[&str]| scratch.json(&[&["run", what, "--store", "t"][..], more].concat()).1["provider"].clone();
+    assert_eq!(run("prefers.json", &["--plugin", &good]), "good");
+    // What was compiled for a preference is found without one, where nothing else was compiled.
+    scratch.json(&["compile", "prefers.json", "--store", "u", "--plugin", &good]);
+    let key = told["rows"][0]["graph_key"].as_str().expect("a key");
+    for what in ["plain.json", key] {
+        let (code, ran) = scratch.json(&["run", what, "--store", "u", "--plugin", &good]);
+        assert!(code == 0 && ran["provider"] == "good", "{ran}");
+    }
+    // And by key, an engine that is asked for is the one that executes, or none.
+    assert_eq!(run(key, &["--plugin", &good, "--engine", "HIPPLAN_TEST_ENGINE"]), "good");
+    assert_eq!(run(key, &["--plugin", &good, "--engine", "HIPPLAN_CPU"]), "cpu");
+    let ran = scratch.run(&["run", key, "--store", "u", "--plugin", &good, "--engine", "HIPPLAN_CPU"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
 }
 
 #[test]

@@ -80,22 +80,23 @@ impl Loaders {
     /// # Errors
     /// No loader does, or the payload's head is damaged.
     pub fn accept(&self, plan: &PlanView<'_>) -> Result<(), ExecError> {
-        let (loader, payload) = self.loader_of(plan)?;
-        loader.accepts(plan, &payload)
+        self.loader_of(plan).map(|_| ())
     }
 
-    /// The loader of a plan's payload, and the payload behind its version check.
+    /// The first loader that takes a plan's payload, and the payload behind its version check. Two loaders of one kind are both asked; what
+    /// the first of them says is the reason.
     pub(crate) fn loader_of<'p>(&self, plan: &PlanView<'p>) -> Result<(&dyn Loader, PayloadView<'p>), ExecError> {
         let head = plan.payload()?;
-        let Some(loader) = self.find(head.kind()) else {
-            return Err(PayloadError::UnknownKind { found: head.kind().to_owned(), expected: self.kinds() }.into());
-        };
-        let versions = loader.versions();
-        Ok((loader, head.accept(loader.kind(), *versions.start(), *versions.end())?))
-    }
-
-    fn find(&self, kind: &str) -> Option<&dyn Loader> {
-        self.0.iter().find(|l| l.kind() == kind).map(|l| &**l)
+        let mut reason = None;
+        for loader in self.0.iter().filter(|loader| loader.kind() == head.kind()) {
+            let versions = loader.versions();
+            let payload = head.accept(loader.kind(), *versions.start(), *versions.end()).map_err(ExecError::from);
+            match payload.and_then(|payload| loader.accepts(plan, &payload).map(|()| payload)) {
+                Ok(payload) => return Ok((&**loader, payload)),
+                Err(error) => _ = reason.get_or_insert(error),
+            }
+        }
+        Err(reason.unwrap_or_else(|| PayloadError::UnknownKind { found: head.kind().to_owned(), expected: self.kinds() }.into()))
     }
 
     fn kinds(&self) -> String {

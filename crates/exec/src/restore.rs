@@ -39,42 +39,84 @@ pub fn find_by_graph_key(store: &Store, graph: &GraphKey, device: &Device, loade
 
 /// As [`find_by_graph_key`], for the first of these targets that has a plan to use.
 ///
-/// What was compiled for the policy's preferred engine comes first, then what was compiled without the preference.
+/// What was compiled for the very request comes first; then what was compiled for it without its preference; then, among all plans of the
+/// graph, one that the policy admits: such as one of the engine that is asked for, which was compiled because its graph prefers it.
 pub fn find_for_targets(store: &Store, graph: &GraphKey, targets: &[Target], loaders: &Loaders, policy: &Policy) -> Restore {
-    match find_exactly(store, graph, targets, loaders, policy) {
-        Restore::Missed(mut misses) if policy.preferred.is_some() => {
-            match find_exactly(store, graph, targets, loaders, &policy.without_preference()) {
-                Restore::Missed(more) => {
-                    // That nothing was compiled for a preference is no news.
-                    misses.retain(|(_, miss)| matches!(miss, RestoreMiss::NotAccepted(_)));
-                    misses.extend(more);
-                    Restore::Missed(misses)
-                }
-                found => found,
-            }
+    let mut search = Search { store, loaders, policy, misses: Vec::new() };
+    let own = |target: &str| SelectionKey::new(graph, target, policy);
+    if policy.preferred.is_some() {
+        if let Some(found) = search.find(targets, own) {
+            return Restore::Found(found);
         }
-        other => other,
+        // That nothing was compiled for a preference is no news.
+        search.misses.retain(|(_, miss)| matches!(miss, RestoreMiss::NotAccepted(_)));
+    }
+    let plain = policy.without_preference();
+    if let Some(found) = search.find(targets, |target| SelectionKey::new(graph, target, &plain)) {
+        return Restore::Found(found);
+    }
+    let misses = std::mem::take(&mut search.misses);
+    match search.find(targets, |target| SelectionKey::of_all(graph, target)) {
+        Some(found) => Restore::Found(found),
+        None => {
+            // What is told is why the request itself was not answered, and what of its own kind could not be used.
+            let others = search.misses.into_iter().filter(|(_, miss)| matches!(miss, RestoreMiss::NotAccepted(_)));
+            let mut misses = misses;
+            for (target, miss) in others {
+                if !misses.iter().any(|(t, m)| *t == target && m.to_string() == miss.to_string()) {
+                    misses.push((target, miss));
+                }
+            }
+            Restore::Missed(misses)
+        }
     }
 }
 
-fn find_exactly(store: &Store, graph: &GraphKey, targets: &[Target], loaders: &Loaders, policy: &Policy) -> Restore {
-    let mut misses = Vec::new();
-    for target in targets {
-        let target = target.to_string();
-        match store.find_selection(&SelectionKey::new(graph, &target, policy)) {
-            Lookup::Miss(miss) => misses.push((target, miss.into())),
-            Lookup::Hit(selection) => {
-                for plan in &selection.plans {
-                    match store.get_plan(plan) {
-                        Lookup::Hit(bytes) => match loaders.accept(&bytes.view()) {
-                            Ok(()) => return Restore::Found(bytes),
-                            Err(error) => misses.push((target.clone(), RestoreMiss::NotAccepted(error))),
-                        },
-                        Lookup::Miss(miss) => misses.push((target.clone(), miss.into())),
-                    }
+struct Search<'s> {
+    store: &'s Store,
+    loaders: &'s Loaders,
+    policy: &'s Policy,
+    misses: Vec<(String, RestoreMiss)>,
+}
+
+impl Search<'_> {
+    /// The first usable plan of the records with these keys, by target; plans of the preferred engine come first in each.
+    fn find(&mut self, targets: &[Target], key: impl Fn(&str) -> SelectionKey) -> Option<PlanBytes> {
+        for target in targets {
+            let target = target.to_string();
+            let selection = match self.store.find_selection(&key(&target)) {
+                Lookup::Hit(selection) => selection,
+                Lookup::Miss(miss) => {
+                    self.misses.push((target, miss.into()));
+                    continue;
                 }
+            };
+            let mut second = None;
+            for plan in &selection.plans {
+                let bytes = match self.store.get_plan(plan) {
+                    Lookup::Hit(bytes) => bytes,
+                    Lookup::Miss(miss) => {
+                        self.misses.push((target.clone(), miss.into()));
+                        continue;
+                    }
+                };
+                let view = bytes.view();
+                if !view.meta().satisfies(self.policy) {
+                    continue;
+                }
+                if let Err(error) = self.loaders.accept(&view) {
+                    self.misses.push((target.clone(), RestoreMiss::NotAccepted(error)));
+                    continue;
+                }
+                if self.policy.preferred.is_none_or(|id| view.meta().engine_id.to_native() == id) {
+                    return Some(bytes);
+                }
+                second.get_or_insert(bytes);
+            }
+            if second.is_some() {
+                return second;
             }
         }
+        None
     }
-    Restore::Missed(misses)
 }

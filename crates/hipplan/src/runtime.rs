@@ -95,8 +95,7 @@ impl Runtime {
     /// # Errors
     /// No provider takes the graph, or compiling failed, or the graph has no key, or the plan cannot be bound.
     pub fn compile_in_process(&self, graph: &VerifiedGraph<'_>) -> Result<BoundPlan, CompileError> {
-        let policy = self.policy.preferring(graph.preferred_engine_id());
-        let request = Request { site: &Site::present(&self.device), policy: &policy };
+        let request = Request { site: &Site::present(&self.device), policy: &self.policy };
         Ok(compile_in_process(graph, &request, &self.providers)?.bound)
     }
 

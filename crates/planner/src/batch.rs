@@ -214,7 +214,7 @@ fn compile_one(store: &Store, canonical: &Canonical, request: &Request<'_>, prov
         Err(error) => {
             let reason = error.to_string();
             match error {
-                CompileError::NoApplicableEngines { refusals, .. } => {
+                CompileError::NoApplicableEngines { refusals, .. } | CompileError::CannotPersist { refusals, .. } => {
                     let missing = |r: &ProviderRefusal| match r.reason {
                         Refusal::Operation { op, .. } => Some(op),
                         _ => None,

@@ -1,7 +1,7 @@
 //! One graph to one plan file.
 
 use crate::provider::{Compiled, InProcess, Offer, Persistence, ProviderRefusal, Providers, Site};
-use crate::select::{Use, choose};
+use crate::select::{Choice, Use, choose};
 use hipplan_exec::{BoundPlan, Plan};
 use hipplan_serialize::canon::{self, DecodeError, NoKey};
 use hipplan_serialize::plan::{
@@ -27,15 +27,14 @@ pub enum CompileError {
     },
     /// The engine's result cannot be kept.
     #[error(
-        "provider cannot persist: what engine {engine} of provider {provider} compiles can only be used in the process that compiled it: {reason}"
+        "provider cannot persist: the engines that take the graph for target {target} compile for the process that executes it alone \
+         (compile_in_process, run --in-process): {}", join(.refusals)
     )]
     CannotPersist {
-        /// The provider.
-        provider: String,
-        /// The engine.
-        engine: String,
-        /// Why.
-        reason: String,
+        /// The target.
+        target: String,
+        /// Every provider with its reason.
+        refusals: Vec<ProviderRefusal>,
     },
     /// What was to be executed in this process was compiled for a device that is not there.
     #[error("compiling for this process needs a device that is present; target {target} was only named")]
@@ -84,11 +83,11 @@ fn join(refusals: &[ProviderRefusal]) -> String {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Request<'r> {
     /// Where it is compiled, and for what.
     pub site: &'r Site,
-    /// Which engine.
+    /// Which engine. Without a preference, that of the graph counts, where a function has the graph.
     pub policy: &'r Policy,
 }
 
@@ -119,22 +118,29 @@ pub struct InProcessPlan {
 /// Compiles a graph with the engine that the policy prefers, or else with the first that takes it, of those whose plans can be kept.
 ///
 /// The same graph, target, policy and built-in providers give the same bytes, whatever the machine, folder, user or order of jobs (P6).
-/// Of a plugin, its own bytes are what it makes them.
+/// Of a plugin, its own bytes are what it makes them. The engine that the graph prefers counts where the policy states no preference.
 ///
 /// # Errors
 /// [`CompileError::NoApplicableEngines`] with the reason of every provider, or what went wrong.
 pub fn compile_graph(graph: &VerifiedGraph<'_>, request: &Request<'_>, providers: &Providers) -> Result<CompiledPlan, CompileError> {
-    compile_canonical(&graph.canonical()?, request, providers)
+    let policy = request.policy.preferring(graph.preferred_engine_id());
+    compile_canonical(&graph.canonical()?, &Request { policy: &policy, ..*request }, providers)
 }
 
 pub(crate) fn compile_canonical(canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<CompiledPlan, CompileError> {
     // Providers see the decoded encoding: what is not in it cannot influence a plan.
     let owned = canon::decode(&canonical.encoding, &canonical.limits)?;
     let graph = owned.view();
-    let (provider, offer) = choose(&graph, request.site, request.policy, providers, Use::Store)?;
+    let Choice { provider, offer, policy } = choose(&graph, request.site, request.policy, providers, Use::Store)?;
     let compiled = provider.compile(&graph, &offer, request.site)?;
     let identity = identity(canonical, request.site, provider.identity().name, offer);
-    assemble(canonical, &graph, &identity, request.policy, compiled)
+    assemble(canonical, &graph, &identity, &policy, compiled)
+}
+
+/// The policy that the plan of a request is filed under, if it differs from the request's: nothing meets the preference.
+pub(crate) fn effective_policy(canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<Policy, CompileError> {
+    let owned = canon::decode(&canonical.encoding, &canonical.limits)?;
+    Ok(choose(&owned.view(), request.site, request.policy, providers, Use::Store)?.policy)
 }
 
 /// Compiles a graph and binds it to the device that is present, without a store: also with an engine that cannot persist. Packs name
@@ -148,11 +154,12 @@ pub fn compile_in_process(graph: &VerifiedGraph<'_>, request: &Request<'_>, prov
     };
     let canonical = graph.canonical()?;
     let owned = canon::decode(&canonical.encoding, &canonical.limits)?;
-    let (provider, offer) = choose(&owned.view(), request.site, request.policy, providers, Use::ThisProcess)?;
+    let policy = request.policy.preferring(graph.preferred_engine_id());
+    let Choice { provider, offer, policy } = choose(&owned.view(), request.site, &policy, providers, Use::ThisProcess)?;
     if offer.persistence == Persistence::Payload {
         let compiled = provider.compile(&owned.view(), &offer, request.site)?;
         let identity = identity(&canonical, request.site, provider.identity().name, offer);
-        let plan = assemble(&canonical, &owned.view(), &identity, request.policy, compiled)?;
+        let plan = assemble(&canonical, &owned.view(), &identity, &policy, compiled)?;
         let open = Plan::open(&plan.bytes)?.with_code_objects(&plan.code_objects);
         let bound = open.bind_by_graph(device, providers.loaders(), graph)?;
         return Ok(InProcessPlan { plan, bound });
@@ -162,7 +169,7 @@ pub fn compile_in_process(graph: &VerifiedGraph<'_>, request: &Request<'_>, prov
     // A file that nobody keeps: what executing checks against is written in one way only. No loader has its payload.
     let (kind, version) = ("process-only", 1);
     let compiled = Compiled { kind, version, body: Vec::new(), workspace_size, code_objects: Vec::new() };
-    let plan = assemble(&canonical, &owned.view(), &identity, request.policy, compiled)?;
+    let plan = assemble(&canonical, &owned.view(), &identity, &policy, compiled)?;
     let bound = Plan::open(&plan.bytes)?.bind_prepared(device, graph, executable)?;
     Ok(InProcessPlan { plan, bound })
 }

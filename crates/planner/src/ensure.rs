@@ -1,9 +1,10 @@
 //! One graph into a store, compiled only if it is not there.
 
-use crate::compile::{CompileError, CompiledPlan, Request, compile_canonical};
+use crate::compile::{CompileError, CompiledPlan, Request, compile_canonical, effective_policy};
 use crate::provider::Providers;
-use hipplan_serialize::{Canonical, PlanKey, PlanRef, SelectionKey};
+use hipplan_serialize::{Canonical, GraphKey, PlanKey, PlanRef, SelectionKey};
 use hipplan_store::{Lookup, Persisted, PlanBytes, Store, StoreError};
+use std::sync::{Mutex, PoisonError};
 
 /// What [`ensure_plan`] did.
 #[derive(Debug)]
@@ -31,7 +32,16 @@ pub enum Ensured {
 /// # Errors
 /// No provider takes the graph, or compiling failed, or a store that does not degrade failed.
 pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<Ensured, CompileError> {
-    let selection = SelectionKey::new(&canonical.key, &request.site.target().to_string(), request.policy);
+    let target = request.site.target().to_string();
+    let mut selection = SelectionKey::new(&canonical.key, &target, request.policy);
+    let policy;
+    let mut request = *request;
+    if request.policy.preferred.is_some() && store.find_selection(&selection).hit().is_none() {
+        // A preference that nobody meets now may be met another time: nothing is filed under it.
+        policy = effective_policy(canonical, &request, providers)?;
+        request.policy = &policy;
+        selection = SelectionKey::new(&canonical.key, &target, &policy);
+    }
     let mut whole: Vec<PlanRef> = Vec::new();
     if let Lookup::Hit(found) = store.find_selection(&selection) {
         let mut best = None;
@@ -44,20 +54,46 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
             }
         }
         if let Some((plan_ref, bytes, code_objects)) = best {
-            let Persisted::No(reason) = repair(store, &selection, &found.plans, &whole)? else {
+            let mut persisted = repair(store, &selection, &found.plans, &whole)?;
+            if persisted.is_persisted() {
+                persisted = list(store, &canonical.key, &target, plan_ref)?;
+            }
+            let Persisted::No(reason) = persisted else {
                 return Ok(Ensured::Present(plan_ref.key));
             };
             let plan = CompiledPlan { selection, graph: canonical.key, plan_ref, bytes: bytes.into_bytes(), code_objects };
             return Ok(Ensured::NotStored { plan: Box::new(plan), reason });
         }
     }
-    let plan = compile_canonical(canonical, request, providers)?;
+    let plan = compile_canonical(canonical, &request, providers)?;
     whole.retain(|other| other.key != plan.plan_ref.key);
     whole.insert(0, plan.plan_ref);
-    match put(store, &plan, &whole)? {
+    let mut persisted = put(store, &plan, &whole)?;
+    if persisted.is_persisted() {
+        persisted = list(store, &canonical.key, &target, plan.plan_ref)?;
+    }
+    match persisted {
         Persisted::No(reason) => Ok(Ensured::NotStored { plan: Box::new(plan), reason }),
         _ => Ok(Ensured::Compiled(plan.plan_ref.key)),
     }
+}
+
+/// One thread of this process at a time: the record is read and then written.
+static LISTING: Mutex<()> = Mutex::new(());
+
+/// Adds a plan to the list of all plans of its graph and target, in the order of their keys, so that the list is the same in whatever order
+/// they were compiled. Of two processes that add at once one may lose: the next request for its plan adds it again.
+fn list(store: &Store, graph: &GraphKey, target: &str, plan: PlanRef) -> Result<Persisted, StoreError> {
+    let _guard = LISTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = SelectionKey::of_all(graph, target);
+    let mut plans = store.find_selection(&key).hit().map(|selection| selection.plans).unwrap_or_default();
+    if plans.contains(&plan) {
+        return Ok(Persisted::Unchanged);
+    }
+    plans.retain(|other| other.key != plan.key);
+    plans.push(plan);
+    plans.sort_unstable();
+    store.put_selection(&key, &plans)
 }
 
 /// A plan with its code objects, if every byte of them is good.

@@ -2,7 +2,7 @@
 
 use crate::compile::CompileError;
 use crate::provider::{Compiled, Compiler, InProcess, Offer, Persistence, ProviderIdentity, Refusal, Site};
-use hipplan_exec::plugin::{PLUGIN_PAYLOAD_KIND, PLUGIN_PAYLOAD_VERSION, Plugin, PluginContext, PluginProgram};
+use hipplan_exec::plugin::{PLUGIN_PAYLOAD_KIND, PLUGIN_PAYLOAD_VERSION, Plugin, PluginContext, PluginMemory, PluginProgram};
 use hipplan_exec::{Device, MemorySpace};
 use hipplan_serialize::hipdnn::engine::{EngineConfig, KnobInfo};
 use hipplan_serialize::{Knob, VerifiedGraph, engine_id_of_text};
@@ -24,9 +24,7 @@ impl PluginCompiler {
     fn device<'s>(&self, site: &'s Site) -> Result<&'s Device, Refusal> {
         let Some(device) = site.device() else {
             let target = site.target();
-            let reason = format!(
-                "plugins compile for a device that is present; target {target} was only named (--target native is the GPU that is there)"
-            );
+            let reason = format!("plugins compile for a device that is present; target {target} was only named");
             return Err(Refusal::Target(reason));
         };
         if self.0.serves(device) {
@@ -86,15 +84,36 @@ impl Compiler for PluginCompiler {
             Err(reason) => Persistence::ProcessOnly(reason.to_owned()),
         };
         let mut offers = Vec::with_capacity(engines.len());
+        let mut problem = None;
         for engine in self.0.engines().iter().filter(|engine| engines.contains(&engine.id)) {
-            let details = self.0.engine_details(device, engine.id, graph.buffer()).map_err(failed)?;
+            let details = match self.0.engine_details(device, engine.id, graph.buffer()) {
+                Ok(details) => details,
+                // The plugin's other engines are as good as before.
+                Err(error) => {
+                    tracing::warn!("engine {} of plugin {} is left out: {error}", engine.name, self.0.name());
+                    problem.get_or_insert(error);
+                    continue;
+                }
+            };
             offers.push(Offer {
                 knobs: details.knobs,
                 persistence: persistence.clone(),
                 ..Offer::new(engine.name.clone(), self.0.version())
             });
         }
-        Ok(offers)
+        match problem {
+            Some(error) if offers.is_empty() => Err(failed(error)),
+            _ => Ok(offers),
+        }
+    }
+
+    fn about(&self) -> String {
+        let memory = match self.0.memory() {
+            PluginMemory::Host => "computes in host memory",
+            PluginMemory::Device => "computes on AMD GPUs",
+        };
+        let engines = self.0.engines().iter().map(|engine| engine.name.as_str()).collect::<Vec<_>>().join(", ");
+        format!("hipDNN plugin {} {}, {memory}, engines {engines}", self.0.path().display(), self.0.version())
     }
 
     fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<Compiled, CompileError> {

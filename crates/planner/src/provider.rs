@@ -118,9 +118,16 @@ pub enum Refusal {
     Policy(String),
     /// The engine does not know a setting that was asked for, or not that value of it.
     Knob(String),
+    /// What the engine compiles can only be used in the process that compiled it.
+    CannotPersist {
+        /// The engine.
+        engine: String,
+        /// Why.
+        reason: String,
+    },
     /// The provider was asked, and failed.
     Failed(String),
-    /// The provider is not in use at all, such as a plugin that could not be loaded.
+    /// A plugin that could not be loaded, or an engine of one.
     Unusable(String),
 }
 
@@ -136,6 +143,7 @@ impl fmt::Display for Refusal {
             | Self::Knob(reason)
             | Self::Failed(reason)
             | Self::Unusable(reason) => f.write_str(reason),
+            Self::CannotPersist { engine, reason } => write!(f, "engine {engine} cannot persist: {reason}"),
             Self::Operation { op, node } => write!(f, "operation {op} is not implemented ({node})"),
         }
     }
@@ -226,6 +234,11 @@ pub trait Compiler: Send + Sync {
         Err(CompileError::Provider { provider: self.identity().name, engine: offer.engine.clone(), reason })
     }
 
+    /// What it is and where it comes from, for a list.
+    fn about(&self) -> String {
+        "built in".to_owned()
+    }
+
     /// The compilers of kernels that it has used so far.
     fn tools(&self) -> Vec<ToolUse> {
         Vec::new()
@@ -289,7 +302,7 @@ impl Providers {
     pub fn add_plugins(&mut self, plugins: &Plugins) -> &mut Self {
         for failure in plugins.failures() {
             let provider = failure.plugin.clone().unwrap_or_else(|| failure.path.display().to_string());
-            self.unusable.push(ProviderRefusal { provider, reason: Refusal::Unusable(failure.reason.clone()) });
+            self.unusable.push(ProviderRefusal { provider, reason: Refusal::Unusable(failure.to_string()) });
         }
         for plugin in plugins.iter() {
             self.add(Box::new(PluginCompiler::new(plugin.clone())));
@@ -303,9 +316,9 @@ impl Providers {
         &self.unusable
     }
 
-    /// Who the providers are, in order of preference.
-    pub fn identities(&self) -> impl Iterator<Item = ProviderIdentity> {
-        self.iter().map(Compiler::identity)
+    /// Who the providers are and what, in order of preference.
+    pub fn list(&self) -> impl Iterator<Item = (ProviderIdentity, String)> {
+        self.iter().map(|provider| (provider.identity(), provider.about()))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Compiler> {

@@ -44,6 +44,14 @@ pub(crate) enum Use {
     ThisProcess,
 }
 
+/// The engine for a request.
+pub(crate) struct Choice<'p> {
+    pub(crate) provider: &'p dyn Compiler,
+    pub(crate) offer: Offer,
+    /// The policy that chose it: without a preference that nobody meets, so that it is filed where a later request finds it that meets one.
+    pub(crate) policy: Policy,
+}
+
 /// The engine for a canonical graph. The first in order that the policy admits, or the preferred one if it is among them. For a store,
 /// engines that cannot persist are passed over.
 pub(crate) fn choose<'p>(
@@ -52,10 +60,9 @@ pub(crate) fn choose<'p>(
     policy: &Policy,
     providers: &'p Providers,
     purpose: Use,
-) -> Result<(&'p dyn Compiler, Offer), CompileError> {
+) -> Result<Choice<'p>, CompileError> {
     let mut refusals = Vec::new();
     let mut first: Option<(&dyn Compiler, Offer)> = None;
-    let mut process_only = None;
     for provider in providers.iter() {
         let name = provider.identity().name;
         let admitted = match &policy.provider {
@@ -67,24 +74,25 @@ pub(crate) fn choose<'p>(
             Ok(offers) => {
                 for offer in offers {
                     if let (Persistence::ProcessOnly(reason), Use::Store) = (&offer.persistence, purpose) {
-                        process_only.get_or_insert((name.clone(), offer.engine.clone(), reason.clone()));
+                        let reason = Refusal::CannotPersist { engine: offer.engine, reason: reason.clone() };
+                        refusals.push(ProviderRefusal { provider: name.clone(), reason });
                         continue;
                     }
                     if policy.preferred.is_none_or(|id| id == engine_id_of_text(&offer.engine)) {
-                        return Ok((provider, offer));
+                        return Ok(Choice { provider, offer, policy: policy.clone() });
                     }
                     first.get_or_insert((provider, offer));
                 }
             }
         }
     }
-    if let Some(chosen) = first {
-        return Ok(chosen);
-    }
-    if let Some((provider, engine, reason)) = process_only {
-        return Err(CompileError::CannotPersist { provider, engine, reason });
+    if let Some((provider, offer)) = first {
+        return Ok(Choice { provider, offer, policy: policy.without_preference() });
     }
     refusals.extend(providers.unusable().iter().cloned());
+    if refusals.iter().any(|refusal| matches!(refusal.reason, Refusal::CannotPersist { .. })) {
+        return Err(CompileError::CannotPersist { target: site.target().to_string(), refusals });
+    }
     Err(CompileError::NoApplicableEngines { target: site.target().to_string(), refusals })
 }
 

@@ -4,11 +4,11 @@
 //! |-------------------------|----------|---------|--------------|----------------|
 //! | canonical graph         | yes      | through GraphKey | through GraphKey | through the canonical section |
 //! | tensor and node names, caller's uids, graph id | no | no | no | no |
-//! | preferred engine        | no       | no      | no           | no             |
+//! | preferred engine of a graph | no   | no      | through the policy | no       |
 //! | target                  | no       | yes     | yes          | yes            |
 //! | provider, engine, revision | no    | yes     | no           | yes            |
 //! | knobs                   | no       | yes     | no           | yes            |
-//! | selection policy        | no       | no      | yes          | no             |
+//! | selection policy: engine, provider, preference, knobs | no | no | yes | no |
 //! | payload bytes           | no       | no      | no           | yes            |
 //! | time, host, user, path  | no       | no      | no           | no             |
 
@@ -191,13 +191,15 @@ impl Policy {
         Self { engine: Some(engine.into()), ..Self::DEFAULT }
     }
 
-    /// This policy for a graph: with the engine that the graph prefers, unless the policy has a preference of its own.
+    /// This policy for a graph: with the engine that the graph prefers, unless the policy has a preference of its own, or names an engine
+    /// and leaves nothing to prefer.
     #[must_use]
     pub fn preferring(&self, engine_id: Option<i64>) -> Self {
+        let engine_id = engine_id.filter(|_| self.engine.is_none());
         Self { preferred: self.preferred.or(engine_id), ..self.clone() }
     }
 
-    /// The policy without a preference. What it selects is used where nothing was compiled for the preference.
+    /// The policy without a preference. A preference that no engine meets counts as none.
     #[must_use]
     pub fn without_preference(&self) -> Self {
         Self { preferred: None, ..self.clone() }
@@ -212,9 +214,10 @@ impl SelectionKey {
         let Policy { engine, provider, preferred, knobs } = policy;
         match (engine, provider, preferred, knobs.as_slice()) {
             (None, None, None, []) => record.text("default"),
-            (Some(name), None, None, []) => record.text("engine").text(name),
             _ => {
                 record.text("policy");
+                // An engine is one, by name and by id.
+                let engine = engine.as_deref().map(|text| engine_id_of_text(text).to_string());
                 for choice in [engine.as_deref(), provider.as_deref(), preferred.map(|id| id.to_string()).as_deref()] {
                     record.count(usize::from(choice.is_some()));
                     record.text(choice.unwrap_or_default());
@@ -222,6 +225,14 @@ impl SelectionKey {
                 record.knobs(knobs)
             }
         };
+        Self(record.finish())
+    }
+
+    /// The key under which all plans of a graph and target are listed, whatever the request that they were compiled for: where a lookup goes
+    /// on that found nothing under its own key.
+    pub fn of_all(graph: &GraphKey, target: &str) -> Self {
+        let mut record = KeyRecord::new(context::SELECTION_KEY, graph);
+        record.text(target).text("all");
         Self(record.finish())
     }
 }
@@ -377,6 +388,7 @@ mod tests {
         let policies = [
             Policy::DEFAULT,
             Policy::engine("default"),
+            Policy::engine("all"),
             Policy { provider: Some("default".into()), ..Policy::DEFAULT },
             Policy { preferred: Some(7), ..Policy::DEFAULT },
             Policy { preferred: Some(-7), ..Policy::DEFAULT },
@@ -395,6 +407,9 @@ mod tests {
         let mut swapped = base.clone();
         swapped.knobs.reverse();
         assert_eq!(SelectionKey::new(&graph, "cpu", &swapped), SelectionKey::new(&graph, "cpu", &base));
+        let by_id = Policy::engine(engine_id_text(engine_id("default")));
+        assert_eq!(SelectionKey::new(&graph, "cpu", &by_id), SelectionKey::new(&graph, "cpu", &Policy::engine("default")));
+        assert!(policies.iter().all(|policy| SelectionKey::new(&graph, "cpu", policy) != SelectionKey::of_all(&graph, "cpu")));
         assert_ne!(SelectionKey::new(&graph, "cpu", &base), SelectionKey::new(&graph, "gfx942", &base));
     }
 
@@ -404,6 +419,7 @@ mod tests {
         assert_eq!(own.preferring(Some(2)).preferred, Some(1));
         assert_eq!(Policy::DEFAULT.preferring(Some(2)).preferred, Some(2));
         assert_eq!(Policy::DEFAULT.preferring(None), Policy::DEFAULT);
+        assert_eq!(Policy::engine("E").preferring(Some(2)), Policy::engine("E"));
         assert_eq!(own.without_preference(), Policy::DEFAULT);
     }
 }

@@ -119,7 +119,7 @@ impl Check {
             all.push(contents);
         }
         let bar = Bar::new(global, "checking", inputs.len());
-        let mut seen: HashMap<GraphKey, String> = HashMap::new();
+        let mut seen = HashMap::new();
         let mut rows = Vec::with_capacity(inputs.len());
         for input in inputs {
             bar.advance(&input.source);
@@ -147,16 +147,18 @@ impl Check {
         Ok(if good { Exit::Good } else { Exit::Findings })
     }
 
-    fn outcome(&self, place: &Place, source: &str, imported: &ImportedGraph, seen: &mut HashMap<GraphKey, String>) -> Outcome {
+    fn outcome(&self, place: &Place, source: &str, imported: &ImportedGraph, seen: &mut HashMap<(GraphKey, Option<i64>), String>) -> Outcome {
         let graph = imported.graph.view();
         let key = match graph.canonical() {
             Ok(canonical) => canonical.key,
             Err(error) => return Outcome::Error(error.to_string()),
         };
-        if let Some(first) = seen.get(&key) {
+        // As they are compiled: a preference may lead to another plan.
+        let one = (key, graph.preferred_engine_id());
+        if let Some(first) = seen.get(&one) {
             return Outcome::Duplicate(first.clone());
         }
-        seen.insert(key, source.to_owned());
+        seen.insert(one, source.to_owned());
         let Place { store, device, targets, providers, policy } = place;
         let policy = policy.preferring(graph.preferred_engine_id());
         let plan = match find_for_targets(store, &key, targets, providers.loaders(), &policy) {

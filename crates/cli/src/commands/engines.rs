@@ -3,8 +3,8 @@
 use crate::execute::DeviceOption;
 use crate::plugins::PluginOptions;
 use crate::{Exit, Global, inputs, output};
-use hipplan::hipdnn::engine::KnobInfo;
-use hipplan::{Persistence, ProviderAnswer, Target, engine_id_of_text, survey};
+use hipplan::hipdnn::engine::{KnobConstraint, KnobInfo};
+use hipplan::{Persistence, ProviderAnswer, Target, engine_id_of_text, engine_id_text, survey};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -38,18 +38,21 @@ impl Engines {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let providers = self.plugins.providers()?;
         let Some(path) = &self.graph else {
-            let known: Vec<_> = providers.identities().collect();
+            let known: Vec<_> = providers.list().collect();
             if global.json {
-                let known: Vec<Value> =
-                    known.iter().map(|p| json!({ "provider": p.name, "api_version": p.api_version.to_string() })).collect();
+                let known: Vec<Value> = known
+                    .iter()
+                    .map(|(p, about)| json!({ "provider": p.name, "api_version": p.api_version.to_string(), "about": about }))
+                    .collect();
                 output::json(&json!({ "providers": known, "unusable": unusable(&providers) }))?;
             } else {
-                let mut table = output::table(&["provider", "engine API", "state"]);
-                for provider in &known {
-                    table.add_row([output::name(&provider.name), provider.api_version.to_string(), "in use".to_owned()]);
+                let mut table = output::table(&["provider", "engine API", "what it is"]);
+                for (provider, about) in &known {
+                    table.add_row([output::name(&provider.name), provider.api_version.to_string(), output::name(about)]);
                 }
                 for refusal in providers.unusable() {
-                    table.add_row([output::name(&refusal.provider), String::new(), output::name(&refusal.reason.to_string())]);
+                    let reason = format!("not in use: {}", refusal.reason);
+                    table.add_row([output::name(&refusal.provider), String::new(), output::name(&reason)]);
                 }
                 output::print_table(&table, |i| (i >= known.len()).then_some(output::BAD))?;
             }
@@ -61,6 +64,7 @@ impl Engines {
         let answers = survey(&graph, &site, &providers)?;
         let preferred = graph.preferred_engine_id();
         if global.json {
+            let preferred = preferred.map(engine_id_text);
             output::json(&json!({
                 "target": site.target().to_string(),
                 "api_floor": graph.api_floor().to_string(),
@@ -97,14 +101,20 @@ fn offer_json(offer: &hipplan::Offer) -> Value {
         Persistence::ProcessOnly(why) => Some(why),
     };
     let knob = |k: &KnobInfo| {
+        let constraint = match &k.constraint {
+            None => Value::Null,
+            Some(KnobConstraint::Int { min, max, step, valid }) => json!({ "min": min, "max": max, "step": step, "values": valid }),
+            Some(KnobConstraint::Float { min, max }) => json!({ "min": min, "max": max }),
+            Some(KnobConstraint::Text { max_length, valid }) => json!({ "max_length": max_length, "values": valid }),
+        };
         json!({
-            "id": k.id, "description": k.description, "default": k.default.to_string(), "values": k.expected(),
-            "deprecated": k.deprecated,
+            "id": k.id, "description": k.description, "type": k.default.kind(), "default": k.default.to_string(),
+            "constraint": constraint, "deprecated": k.deprecated,
         })
     };
     json!({
         "engine": offer.engine,
-        "engine_id": engine_id_of_text(&offer.engine),
+        "engine_id": engine_id_text(engine_id_of_text(&offer.engine)),
         "revision": offer.engine_revision,
         "persists": why.is_none(),
         "why_not": why,

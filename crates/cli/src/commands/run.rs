@@ -188,9 +188,9 @@ impl Run {
         let (_, imported) = inputs::read_graph(Path::new(&self.what))?;
         let view = imported.graph.view();
         let target = targets.first().unwrap_or(device.target()).clone();
-        let (site, policy) = (Site::Present(device.clone(), target), policy.preferring(view.preferred_engine_id()));
+        let site = Site::Present(device.clone(), target);
         let start = Instant::now();
-        let made = compile_in_process(&view, &Request { site: &site, policy: &policy }, providers)?;
+        let made = compile_in_process(&view, &Request { site: &site, policy }, providers)?;
         let ready_in = start.elapsed();
         Ok(Subject { plan: PlanFile::Made(Box::new(made.plan)), bound: made.bound, graph: imported.graph, ready_in })
     }
@@ -224,10 +224,11 @@ impl Run {
                 let misses = describe_misses(&misses);
                 let target = targets.first().filter(|t| **t != Target::Cpu).map(|t| format!(" --target {t}")).unwrap_or_default();
                 bail!(
-                    "{}: no plan for graph {key} in the store {}: {misses}; compile it first: hipplan compile {}{target}",
+                    "{}: no plan for graph {key} in the store {}: {misses}; compile it first: hipplan compile {}{target}{}",
                     output::name(&self.what),
                     output::path(store.root()),
-                    output::name(&self.what)
+                    output::name(&self.what),
+                    self.engine.arguments()
                 )
             }
         }
@@ -454,7 +455,7 @@ impl Facts<'_> {
             "engine": plan.engine,
             "workspace_size": plan.workspace_size,
             "ready_by": self.verb,
-            "restore_us": micros(self.ready_in),
+            self.time_name(): micros(self.ready_in),
             "device": self.device.to_string(),
             "target": plan.target,
             "run_us": micros(self.best),
@@ -463,6 +464,11 @@ impl Facts<'_> {
             "check": check,
             "written": self.written,
         })
+    }
+
+    /// Name of the time until the plan was ready, in JSON.
+    fn time_name(&self) -> &'static str {
+        if self.verb == "compiled" { "compile_us" } else { "restore_us" }
     }
 
     fn print(&self, outputs: &[(TensorIx, HostTensor)]) -> anyhow::Result<()> {

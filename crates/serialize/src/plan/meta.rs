@@ -1,7 +1,7 @@
 //! The metadata of a plan. Frozen: a change of any field is a new major.
 
 use super::PlanError;
-use crate::key::{Knob, PlanIdentity};
+use crate::key::{Knob, PlanIdentity, Policy};
 use crate::{ApiVersion, DataType, GraphKey, PlanKey, engine_id_of_text};
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -57,6 +57,19 @@ impl PlanMetaV1 {
             bindings: Vec::new(),
             code_objects: Vec::new(),
         }
+    }
+}
+
+/// Whether two texts mean one value of a knob, whose type they do not tell.
+fn is_one_value(a: &str, b: &str) -> bool {
+    let (integers, floats) = ([a, b].map(str::parse::<i64>), [a, b].map(str::parse::<f64>));
+    // The text of a float in a plan has a point or an exponent; a person's need not.
+    let is_float = a.contains(['.', 'e']);
+    match (integers, floats) {
+        _ if a == b => true,
+        ([Ok(a), Ok(b)], _) => a == b,
+        (_, [Ok(a), Ok(b)]) => is_float && a == b,
+        _ => false,
     }
 }
 
@@ -188,6 +201,16 @@ impl ArchivedPlanMetaV1 {
     pub fn api_floor(&self) -> ApiVersion {
         let [major, minor, patch] = self.api_floor;
         ApiVersion::new(major.to_native(), minor.to_native(), patch.to_native())
+    }
+
+    /// Whether a request with this policy may be answered with the plan: engine, provider and settings are those asked for. A preference is
+    /// no condition.
+    pub fn satisfies(&self, policy: &Policy) -> bool {
+        let Policy { engine, provider, preferred: _, knobs } = policy;
+        let has = |asked: &Knob| self.knobs.iter().any(|knob| knob.id == *asked.id && is_one_value(knob.value.as_str(), &asked.value));
+        engine.as_deref().is_none_or(|text| engine_id_of_text(text) == self.engine_id.to_native())
+            && provider.as_deref().is_none_or(|name| self.provider == *name)
+            && knobs.iter().all(has)
     }
 
     /// All that the plan key is made of.
