@@ -350,7 +350,8 @@ void hipplan_set_log(hipplan_log_t log,
 /*
  Opens stores for a device. `options` may be NULL for the default store and the current HIP device.
 
- HIP is the library that the process has loaded, otherwise the one that the system has; `HIPPLAN_HIP_LIBRARY` names another.
+ HIP is the library that the process has loaded, otherwise the one that the system has; `HIPPLAN_HIP_LIBRARY` names another. The hipDNN
+ engine plugins that `HIPPLAN_PLUGINS` names are loaded; one that cannot be used is warned of, and its plans count as missing.
  `HIPPLAN_STORE`: a store is unusable, or none is named and there is no place for the default one. `HIPPLAN_DEVICE`: there is no HIP, or no such device. On failure, `*library` is NULL.
  */
 hipplan_status_t hipplan_open(const hipplan_open_options_t *options,
