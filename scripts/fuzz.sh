@@ -5,8 +5,9 @@
 #
 # Needs a nightly toolchain and a C++ compiler. Every target starts from corpus/fuzz/TARGET; what it finds is collected under FOLDER
 # [target/fuzz], which a later run goes on from. Ends with 1 if some input crashes a reader, takes longer than a second, or makes it
-# take more than 256 MiB. -s 0 only builds. -x N executes N random variant packs after that, through the cpu provider, a plugin in C and the
-# plugins named in HIPPLAN_PLUGINS_UNDER_TEST, with AddressSanitizer watching. -m then makes corpus/fuzz of what covers all the code that was reached, and no more.
+# take more than 256 MiB. -s 0 only builds. -x N executes N random variant packs after that, with AddressSanitizer watching: through the cpu
+# provider, through a plugin in C, through libhipplan_engine.so, both built for the sanitizer too, and through the plugins named in
+# HIPPLAN_PLUGINS_UNDER_TEST. -m then makes corpus/fuzz of what covers all the code that was reached, and no more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,8 +38,24 @@ export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllv
 CARGO_TARGET_DIR="$out/build" cargo +nightly build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target "$triple"
 
 if [ "$packs" -gt 0 ]; then
+    # What a host loads is a workspace member of its own profile: with the checks of a debug build here, without coverage.
+    CARGO_TARGET_DIR="$out/build" RUSTFLAGS="-Zsanitizer=address" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
+        CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo +nightly build --quiet --release --locked -p hipplan-engine --lib --target "$triple"
+    # The plugin in C is for the sanitizer of the program that loads it, which is clang's.
+    for CC in clang clang-22 clang-21 clang-20 clang-19 ''; do
+        ! command -v "$CC" >/dev/null || break
+    done
+    if [ -n "$CC" ]; then
+        export CC HIPPLAN_PLUGIN_CFLAGS="-fsanitize=address -fno-omit-frame-pointer"
+    elif [ "${HIPPLAN_CI:-}" = 1 ]; then
+        echo "error: no clang for the plugin in C" >&2
+        exit 1
+    else
+        unset CC
+        echo "no clang: the plugin in C is not built for AddressSanitizer"
+    fi
     read -ra plugins <<<"${HIPPLAN_PLUGINS_UNDER_TEST:-}"
-    "$out/build/$triple/release/variant_packs" "$packs" "${plugins[@]}"
+    "$out/build/$triple/release/variant_packs" "$packs" "$out/build/$triple/release/libhipplan_engine.so" "${plugins[@]}"
 fi
 # Freed memory that is kept aside would count as the readers' own.
 export ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=0

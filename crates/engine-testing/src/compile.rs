@@ -104,13 +104,15 @@ impl Plugins {
     }
 }
 
-/// Whether the name of a switch is a word of the sources that switches change.
+/// Whether a switch has the name of one that a source asks for, or of a function of the ABI that a source defines.
 fn is_known(switch: &str) -> bool {
     let name = switch.split('=').next().unwrap_or(switch);
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let variant = VARIANT.iter().chain(&HEADERS).filter(|(file, _)| name.starts_with("hipdnn") || *file == "variant.h");
-    let mut words = variant.flat_map(|(_, text)| text.split(|c| !is_word(c)));
-    !name.is_empty() && name.chars().all(is_word) && words.any(|word| word == name)
+    let lines = || VARIANT.iter().chain(HEADERS.iter().filter(|(file, _)| *file == "variant.h")).flat_map(|(_, text)| text.lines());
+    // The headers' own guards end so too.
+    let mut asked_for = lines().filter_map(|l| l.strip_prefix("#ifndef ").or(l.strip_prefix("#ifdef "))).filter(|l| !l.ends_with("_H"));
+    let mut defined = lines().filter(|l| l.starts_with("hipdnnPluginStatus_t ") || l.starts_with("void "));
+    let is_defined = |line: &str| line.split_once('(').and_then(|(head, _)| head.rsplit(' ').next()) == Some(name);
+    asked_for.any(|switch| switch == name) || (name.starts_with("hipdnn") && defined.any(is_defined))
 }
 
 fn compiler() -> OsString {

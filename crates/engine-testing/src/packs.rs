@@ -52,7 +52,8 @@ impl Random {
 enum DefaultEntries {
     /// Nothing, unless it is an explicit override.
     Inert,
-    /// It wins: the pack is forwarded to a plugin, and that is the contract of API 1.2.0 (R16 §4.6).
+    /// It wins: the pack is forwarded to a plugin, and that is the contract of API 1.2.0 (R16 §4.6). One that is null, of another type, or
+    /// the second is refused before.
     Win,
 }
 
@@ -243,8 +244,13 @@ fn choose(random: &mut Random, default_entries: DefaultEntries) -> Vec<(i64, Ent
         (_, 0..=1) => {}
         (_, 2) => chosen.push((DEFAULTED, Entry::Override)),
         (_, 3) => chosen.push((DEFAULTED, Entry::RawOverride)),
-        (DefaultEntries::Win, 4) => chosen.push((DEFAULTED, Entry::Raw)),
-        (DefaultEntries::Win, _) => chosen.push((DEFAULTED, Entry::Typed)),
+        (DefaultEntries::Win, 4) => chosen.push((DEFAULTED, if random.one_in(2) { Entry::Raw } else { Entry::Typed })),
+        (DefaultEntries::Win, _) => match random.below(4) {
+            0 => chosen.push((DEFAULTED, Entry::Null)),
+            1 => chosen.push((DEFAULTED, Entry::Misfit)),
+            2 => chosen.push((DEFAULTED, Entry::OtherKind)),
+            _ => chosen.extend([(DEFAULTED, Entry::Raw), (DEFAULTED, Entry::Typed)]),
+        },
         (DefaultEntries::Inert, n) => {
             let inert = [Entry::Typed, Entry::Raw, Entry::Null, Entry::Misfit, Entry::Forbidden];
             for _ in 0..n - 3 {
@@ -272,6 +278,14 @@ fn expected(chosen: &[(i64, Entry)], [supplied, defaulted]: [f32; 2], default_en
     for uid in [X, Y, SUPPLIED] {
         let mut own = chosen.iter().filter(|(of, _)| *of == uid).map(|(_, entry)| entry);
         if !matches!((own.next(), own.next()), (Some(Entry::Typed | Entry::Raw), None)) {
+            return None;
+        }
+    }
+    if default_entries == DefaultEntries::Win {
+        // Such an entry is the plugin's scalar: one at most, and as the plugin may read it.
+        let mut own = chosen.iter().filter(|(of, _)| *of == DEFAULTED).map(|(_, entry)| entry);
+        let refused = |entry| matches!(entry, &Entry::Null | &Entry::Misfit | &Entry::OtherKind | &Entry::Forbidden);
+        if own.next().is_some_and(refused) || own.next().is_some() {
             return None;
         }
     }

@@ -206,6 +206,54 @@ fn each_violation_is_its_own_error() {
     assert_same(&view.reshape(&[]).expect("nothing is asked for"), &fixed);
 }
 
+/// A dim that becomes 1 is not repeated for another that has been forgotten, unless the graph states it as 1.
+#[test]
+fn a_tensor_is_not_repeated_for_one_that_was_forgotten() {
+    let graph = |first: &[i64], b: &[i64], y: &[i64], is_matmul: bool| {
+        let mut builder = GraphBuilder::new();
+        builder.set_override_shape_enabled(true);
+        let [a, b, y] = [first, b, y].map(|dims| builder.tensor(TensorAttributes::packed(FLOAT, dims)));
+        let mut between = TensorAttributes::packed(FLOAT, first);
+        between.set_virtual(true).set_name("between");
+        let between = builder.tensor(between);
+        builder.node("abs", FLOAT, ops::Pointwise::unary(PointwiseMode::Abs, a, between));
+        match is_matmul {
+            true => builder.node("product", FLOAT, ops::Matmul { a: between, b, c: y }),
+            false => builder.node("sum", FLOAT, ops::Pointwise::binary(PointwiseMode::Add, between, b, y)),
+        };
+        (builder.build().expect("a graph"), [a, b, y])
+    };
+    let repeated = |graph: &GraphBuf, overrides: &[(Uid, Vec<i64>)]| match reshape(graph, overrides) {
+        Err(ReshapeError::Repeated { tensor, node, axis, other, found, declared }) => {
+            (tensor.uid, node.index, axis, other.uid, found, declared)
+        }
+        other => panic!("{other:?}"),
+    };
+    let (sum, [a, b, y]) = graph(&[4, 5], &[4, 5], &[4, 5], false);
+    // The other is an input, or the result of the node.
+    let between = between_of(&sum);
+    assert_eq!(repeated(&sum, &[(a, vec![1, 5])]), (between, 1, 0, b.0, 4, 4));
+    assert_eq!(repeated(&sum, &[(b, vec![4, 1])]), (b.0, 1, 1, between, 5, 5));
+    assert_eq!(repeated(&sum, &[(a, vec![1, 5]), (b, vec![3, 5]), (y, vec![3, 5])]), (between, 1, 0, b.0, 3, 4));
+    assert_eq!(repeated(&sum, &[(a, vec![1, 5]), (b, vec![1, 5])]), (between, 1, 0, y.0, 4, 4));
+    reshape(&sum, &[(a, vec![1, 5]), (b, vec![1, 5]), (y, vec![1, 5])]).expect("all are 1");
+    let text = reshape(&sum, &[(a, vec![1, 5])]).expect_err("refused").to_string();
+    assert!(text.contains("\"between\"") && text.contains("becomes 1") && text.contains("keeps 4"), "{text}");
+    // Stated as 1, it is repeated whatever the others have; aligned at the right.
+    let (sum, [_, b, y]) = graph(&[5], &[4, 5], &[4, 5], false);
+    reshape(&sum, &[(b, vec![2, 5]), (y, vec![2, 5])]).expect("as the graph states");
+    let (sum, [a, ..]) = graph(&[5], &[4, 5], &[4, 5], false);
+    assert_eq!(repeated(&sum, &[(a, vec![1])]).2, 0, "the axis is that of the tensor");
+    // The batch of a product, and not its rows.
+    let (product, [a, b, y]) = graph(&[4, 2, 3], &[4, 3, 6], &[4, 2, 6], true);
+    assert_eq!(repeated(&product, &[(b, vec![1, 3, 6])]), (b.0, 1, 0, between_of(&product), 4, 4));
+    reshape(&product, &[(a, vec![4, 1, 3]), (y, vec![4, 1, 6])]).expect("one row");
+}
+
+fn between_of(graph: &GraphBuf) -> i64 {
+    graph.view().tensors().iter().find(|t| t.is_virtual).expect("one").uid.0
+}
+
 /// A filter that shrinks makes the result grow: a virtual tensor has a place for its declared size only.
 #[test]
 fn a_virtual_tensor_does_not_outgrow_its_place() {

@@ -80,7 +80,9 @@ fn failures_come_where_they_are_asked_for() {
 
 #[test]
 fn a_switch_that_does_not_exist_is_refused() {
-    for switch in ["FOLD=1", "", "hipdnnEnginePluginSetStreams=omitted", "FOLDS;"] {
+    // Words of a comment, values, guards of headers, types and helpers are no switches either.
+    let words = ["Identity", "RFC=1", "HOOKS_EXT", "DETAILS_NULL=1", "VARIANT_H", "hipdnnPluginStatus_t=omitted", "context_new=omitted"];
+    for switch in ["FOLD=1", "", "=1", "hipdnnEnginePluginSetStreams=omitted", "FOLDS;"].into_iter().chain(words) {
         let error = Plugins::build("misbehaviour", &[switch]).expect_err("no such switch");
         assert!(matches!(error, CompileError::Switch { .. }), "{error}");
     }

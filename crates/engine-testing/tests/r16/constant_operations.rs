@@ -6,6 +6,7 @@ use crate::support::{Given, Via, checked, compile, float, outputs_with};
 use hipplan::reference::Inputs;
 use hipplan::{BoundPlan, CompileError, DataType, GraphBuf, GraphBuilder, Limits, OpKind, PointwiseMode, TensorValue, Uid, import, ops};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 const SCALAR: i64 = 50;
 /// A value that no default here has.
@@ -108,11 +109,11 @@ fn r16_constant_ops_epsilon_of_batch_normalisation_shows_the_runtime_value() {
     }
 }
 
-/// A graph of the corpus with a runtime scalar of no value under this key of its node.
-fn with_runtime_scalar(text: &str, key: &str) -> GraphBuf {
+/// A graph of the corpus with a runtime scalar of no value for this operand of its node.
+fn with_runtime_scalar(text: &str, operand: &str) -> GraphBuf {
     let mut graph: Value = serde_json::from_str(text).expect("JSON");
     let inputs = graph["nodes"][0]["inputs"].as_object_mut().expect("inputs");
-    inputs.insert(key.to_owned(), json!(SCALAR));
+    inputs.insert(format!("{operand}_tensor_uid"), json!(SCALAR));
     let tensor = json!({"uid": SCALAR, "name": "scalar", "dims": [1], "strides": [1], "data_type": "float", "virtual": false,
         "is_runtime_pass_by_value": true});
     let tensors = graph["tensors"].as_array_mut().expect("tensors");
@@ -121,7 +122,34 @@ fn with_runtime_scalar(text: &str, key: &str) -> GraphBuf {
     let used = graph["nodes"].to_string();
     let tensors = graph["tensors"].as_array_mut().expect("tensors");
     tensors.retain(|t| t.get("value").is_none() || used.contains(&format!(":{}", t["uid"])));
-    import::import(graph.to_string().as_bytes(), &Limits::DEFAULT).unwrap_or_else(|e| panic!("{key}: {e}")).graph
+    import::import(graph.to_string().as_bytes(), &Limits::DEFAULT).unwrap_or_else(|e| panic!("{operand}: {e}")).graph
+}
+
+/// Operation and operand of every rule that says "a host scalar", read from the table of rules as it stands in the sources.
+fn operands_that_are_host_scalars() -> BTreeSet<(String, String)> {
+    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/../serialize/src/graph/rules/table.rs");
+    let table = std::fs::read_to_string(table).unwrap_or_else(|e| panic!("{table}: {e}"));
+    let word = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default().to_owned();
+    // Operands by operation, and by the macro that several operations use.
+    let mut operands: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut of = String::new();
+    for line in table.lines() {
+        if let Some(name) = line.strip_prefix("macro_rules! ") {
+            of = word(name);
+        } else if !line.starts_with(' ')
+            && let Some((by, rest)) = line.split_once("! { ")
+            && let Some((_, operation)) = rest.split_once(": ")
+        {
+            of = word(operation);
+            let shared = operands.get(by).cloned().unwrap_or_default();
+            operands.entry(of.clone()).or_default().extend(shared);
+        } else if let Some((_, operand)) = line.split_once("=> Scalar(") {
+            operands.entry(of.clone()).or_default().insert(word(operand));
+        }
+    }
+    let names: BTreeSet<String> = OpKind::ALL.iter().map(|kind| format!("{kind:?}")).collect();
+    let of_operations = operands.into_iter().filter(|(name, _)| names.contains(name));
+    of_operations.flat_map(|(name, operands)| operands.into_iter().map(move |operand| (name.clone(), operand))).collect()
 }
 
 #[test]
@@ -131,32 +159,32 @@ fn r16_constant_ops_that_no_provider_here_executes_are_declined() {
             include_str!(concat!("../../../../corpus/graphs/", $file))
         };
     }
+    let case = |kind: OpKind, operand: &'static str, text: &str| (kind, operand, with_runtime_scalar(text, operand));
     let cases = [
-        (OpKind::Batchnorm, with_runtime_scalar(corpus!("bn_training_bf16_ncl.json"), "epsilon_tensor_uid")),
-        (OpKind::Batchnorm, with_runtime_scalar(corpus!("bn_training_bf16_ncl.json"), "momentum_tensor_uid")),
-        (OpKind::Layernorm, with_runtime_scalar(corpus!("sample_layernorm.json"), "epsilon_tensor_uid")),
-        (OpKind::RmsNorm, with_runtime_scalar(corpus!("sample_rmsnorm.json"), "epsilon_tensor_uid")),
-        (OpKind::LayernormBackward, layernorm_backward()),
-        (OpKind::Sdpa, with_runtime_scalar(corpus!("sample_sdpa.json"), "scale_tensor_uid")),
-        (OpKind::SdpaBackward, with_runtime_scalar(corpus!("sample_sdpa_backward.json"), "scale_tensor_uid")),
+        case(OpKind::Batchnorm, "epsilon", corpus!("bn_training_bf16_ncl.json")),
+        case(OpKind::Batchnorm, "momentum", corpus!("bn_training_bf16_ncl.json")),
+        case(OpKind::Layernorm, "epsilon", corpus!("sample_layernorm.json")),
+        case(OpKind::RmsNorm, "epsilon", corpus!("sample_rmsnorm.json")),
+        (OpKind::LayernormBackward, "epsilon", layernorm_backward()),
+        case(OpKind::Sdpa, "scale", corpus!("sample_sdpa.json")),
+        case(OpKind::SdpaBackward, "scale", corpus!("sample_sdpa_backward.json")),
     ];
-    for (kind, graph) in &cases {
+    for (kind, operand, graph) in &cases {
         let view = graph.view();
-        assert_eq!(view.kind(view.nodes().next().expect("a node")), *kind);
-        assert!(view.tensor(view.find(Uid(SCALAR)).expect("there")).is_runtime);
+        let node = view.nodes().next().expect("a node");
+        assert_eq!(view.kind(node), *kind);
+        let scalar = view.operands(node).iter().find(|o| view.slot_name(node, o) == *operand).expect("the operand");
+        assert!(view.tensor(scalar.tensor).is_runtime && view.tensor(scalar.tensor).uid == Uid(SCALAR), "{kind:?} {operand}");
         for via in Via::BOTH {
             let error = compile(graph, &via.providers()).expect_err("declined");
             assert!(matches!(error, CompileError::NoApplicableEngines { .. }), "{kind:?} {via:?}: {error}");
         }
     }
-    // An operation with such an operand that is in neither list would be missed.
-    let scalar_fields = ["epsilon", "momentum"];
-    let executed = [OpKind::BatchnormInferenceVariance];
-    for &kind in OpKind::ALL {
-        let takes = kind.fields().iter().any(|f| scalar_fields.contains(&f.name));
-        let known = executed.contains(&kind) || cases.iter().any(|(case, _)| *case == kind);
-        assert!(!takes || known, "{kind:?}");
-    }
+    // The one that is executed, above. An operand that is in neither list would be missed.
+    let executed = [(OpKind::BatchnormInferenceVariance, "epsilon")];
+    let tested = cases.iter().map(|(kind, operand, _)| (*kind, *operand)).chain(executed);
+    let tested: BTreeSet<_> = tested.map(|(kind, operand)| (format!("{kind:?}"), operand.to_owned())).collect();
+    assert_eq!(tested, operands_that_are_host_scalars());
 }
 
 fn layernorm_backward() -> GraphBuf {

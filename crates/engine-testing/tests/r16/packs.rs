@@ -74,9 +74,11 @@ fn r16_delivery_hands_a_plugin_the_callers_pointer_under_the_canonical_uid() {
     // x, y and alpha; 77 is no tensor of the graph and has no ordinal.
     assert_eq!(buffers.len(), 3, "{buffers:?}");
     assert_eq!(buffers[2], (ordinal, scalar.pointer() as u64));
-    // Read during the call, and not kept: with the page gone, the next execution is none the worse.
-    drop(scalar);
+    // Read during the call, and not kept: with the page gone, the next execution is none the worse. The other is mapped while the first is
+    // still there, so that it has another address, and a pointer that was kept would fault.
     let other = float(-1.0);
+    assert_ne!(other.pointer(), scalar.pointer());
+    drop(scalar);
     assert_eq!(factor(&mut plan, &[Given::Raw(ALPHA, &other)]).ok(), Some(-1.0));
 }
 

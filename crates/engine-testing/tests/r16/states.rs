@@ -4,8 +4,8 @@ use crate::graphs::{ALPHA, State, X, Y, device, scalar, scale, scale_in};
 use crate::support::{Given, Via, build, compile, factor, float, only};
 use hipplan::canon::decode;
 use hipplan::{
-    ApiVersion, AttributeValue, DataType, GraphBuf, GraphBuilder, Limits, PointwiseMode, ScalarType, TensorAttributes, TensorValue, Uid,
-    import, json, ops,
+    ApiVersion, AttributeValue, DataType, GraphBuf, GraphBuilder, Limits, Plan, PointwiseMode, ScalarType, TensorAttributes, TensorValue,
+    Uid, import, json, ops,
 };
 use std::sync::{Arc, Mutex};
 
@@ -21,33 +21,71 @@ fn one_of_each() -> GraphBuf {
     g.build().expect("a graph")
 }
 
-/// The flag and the value by uid, of a graph.
-fn bits(graph: &GraphBuf, uids: [i64; 4]) -> [(bool, Option<TensorValue>); 4] {
+/// What each getter says of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Getters {
+    is_runtime: bool,
+    value: Option<TensorValue>,
+    is_by_value: bool,
+    has_compile_time_constant: bool,
+    /// Attributes 1306, 1307 and 1308 of hipDNN's backend.
+    attributes: [AttributeValue; 3],
+}
+
+/// By uid, of a graph.
+fn getters(graph: &GraphBuf, uids: [i64; 4]) -> [Getters; 4] {
     let view = graph.view();
     uids.map(|uid| {
         let tensor = view.tensor(view.find(Uid(uid)).expect("there"));
-        (tensor.is_runtime, tensor.value)
+        Getters {
+            is_runtime: tensor.is_runtime,
+            value: tensor.value,
+            is_by_value: tensor.is_by_value(),
+            has_compile_time_constant: tensor.has_compile_time_constant(),
+            attributes: [1306, 1307, 1308].map(|id| tensor.get_attribute(id).expect("an attribute of tensors")),
+        }
+    })
+}
+
+/// The table of states (R16 §4.2), for [`one_of_each`].
+fn expected_getters() -> [Getters; 4] {
+    let (default, constant) = (TensorValue::Float32(2.5), TensorValue::Float64(-7.0));
+    let rows =
+        [(false, None, false, false), (true, None, true, false), (true, Some(default), true, false), (false, Some(constant), true, true)];
+    rows.map(|(is_runtime, value, is_by_value, has_compile_time_constant)| Getters {
+        is_runtime,
+        value,
+        is_by_value,
+        has_compile_time_constant,
+        attributes: [AttributeValue::Scalar(value), AttributeValue::Flag(value.is_some()), AttributeValue::Flag(is_runtime)],
     })
 }
 
 #[test]
 fn r16_state_round_trip_keeps_both_bits_through_every_form() {
-    let expected = [(false, None), (true, None), (true, Some(TensorValue::Float32(2.5))), (false, Some(TensorValue::Float64(-7.0)))];
+    let expected = expected_getters();
     let graph = one_of_each();
-    assert_eq!(bits(&graph, [1, 2, 3, 4]), expected);
+    assert_eq!(getters(&graph, [1, 2, 3, 4]), expected);
     // hipDNN's bytes, our artifact, JSON, and the canonical form, where uids are ordinals in order of use.
     let limits = &Limits::DEFAULT;
     let bytes = GraphBuf::new(graph.buffer(), limits).expect("read back");
     let artifact = GraphBuf::new(&graph.view().to_artifact(), limits).expect("read back");
     let text = json::export(&graph.view(), limits).expect("exported").pretty();
     let imported = import::import(text.as_bytes(), limits).expect("imported").graph;
-    for form in [bytes, artifact, imported] {
-        assert_eq!(bits(&form, [1, 2, 3, 4]), expected);
+    for (form, name) in [(bytes, "bytes"), (artifact, "artifact"), (imported, "JSON")] {
+        assert_eq!(getters(&form, [1, 2, 3, 4]), expected, "{name}");
     }
     let canonical = graph.view().canonical().expect("a key");
     let ordinal = |uid| canonical.uids.iter().position(|u| *u == Uid(uid)).expect("used") as i64;
     let decoded = decode(&canonical.encoding, limits).expect("decoded");
-    assert_eq!(bits(&decoded, [1, 2, 3, 4].map(ordinal)), expected);
+    assert_eq!(getters(&decoded, [1, 2, 3, 4].map(ordinal)), expected, "canonical");
+    // And so through a plan's file, where the graph is the canonical one.
+    let plan = compile(&scale_in(State::Defaulted, 2.5), &Via::Cpu.providers()).expect("compiled");
+    let plan = Plan::open(&plan.bytes).expect("a plan");
+    let graph = decode(plan.view().canonical().expect("there"), limits).expect("decoded");
+    let view = graph.view();
+    let alpha: Vec<_> = view.tensors().iter().filter(|t| t.is_by_value()).map(|t| (t.is_runtime, t.value)).collect();
+    assert_eq!(alpha, [(true, Some(TensorValue::Float32(2.5)))]);
 }
 
 #[test]

@@ -239,6 +239,22 @@ pub(crate) fn payload(bytes_of: &[u8]) -> Facts {
     out
 }
 
+/// The payload of a hosted plugin, with its body.
+pub(crate) fn plugin_payload(file: &[u8]) -> Facts {
+    let mut out = payload(file);
+    assert!(out.starts_with("payload hipdnn-plugin version 1,"), "{out}");
+    let body = &file[file.len() - u64_at(file, 40) as usize..];
+    let p = body.len() - 56;
+    let list = |at| rows(body, at, 1).map(|at| body[at]).collect::<Vec<_>>();
+    _ = writeln!(out, "plugin {} version {}", text(body, p), text(body, p + 8));
+    _ = writeln!(out, "API version {}.{}.{}", u32_at(body, p + 16), u32_at(body, p + 20), u32_at(body, p + 24));
+    zeros(&body[p + 28..p + 32]);
+    _ = writeln!(out, "engine id {}", i64_at(body, p + 32));
+    _ = writeln!(out, "configuration {}", hex(&list(p + 40)));
+    _ = writeln!(out, "bytes {}", hex(&list(p + 48)));
+    out
+}
+
 /// An index record of the store.
 pub(crate) fn record(file: &[u8]) -> Facts {
     assert_eq!(bytes(file, 0), *b"\x89HPRC\x0d\x0a\x1a");

@@ -8,6 +8,7 @@ mod decoder;
 
 use decoder::Facts;
 use hipplan::plan::{BakedScalar, BindingV1, CodeObjectV1, PayloadHead, PayloadWriter, PlanMetaV1, PlanView, PlanWriter};
+use hipplan::plugin::{ArchivedPluginProgram, PLUGIN_PAYLOAD_KIND, PLUGIN_PAYLOAD_VERSION, PluginProgram};
 use hipplan::{
     Canonical, DataType, Device, GraphBuf, GraphBuilder, Knob, Limits, Loaders, Plan, PlanIdentity, PlanKey, PlanRef, PointwiseMode,
     RootHash, Runtime, Scalar, ScalarType, Stream, TensorAttributes, TensorValue, VariantPack, Workspace, aligned, canon, ops,
@@ -55,6 +56,22 @@ fn payload() -> Vec<u8> {
         baked: vec![baked(1, false, 2.0), baked(3, true, 0.5)],
         body: b"bytes of the provider",
     };
+    writer.finish().expect("a payload")
+}
+
+/// The payload of a hosted plugin. No plugin has written its bytes.
+fn plugin_payload() -> Vec<u8> {
+    let program = PluginProgram {
+        plugin: "golden plugin".into(),
+        plugin_version: "2.1".into(),
+        api_version: [1, 2, 0],
+        engine_id: hipplan::engine_id("GOLDEN_ENGINE"),
+        config: b"configuration".to_vec(),
+        bytes: b"bytes of the plugin".to_vec(),
+    };
+    let body = program.to_body().expect("small");
+    let baked = vec![BakedScalar { uid: 3, is_default: true, value: 0.5_f32.to_value() }];
+    let writer = PayloadWriter { kind: PLUGIN_PAYLOAD_KIND, version: PLUGIN_PAYLOAD_VERSION, runtime_uids: vec![3, 5], baked, body: &body };
     writer.finish().expect("a payload")
 }
 
@@ -110,6 +127,7 @@ fn written() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("v1.hpgraph", "graph artifact", graph().view().to_artifact().to_vec()),
         ("v1.canonical", "canonical encoding", canonical().encoding),
         ("v1.payload", "provider payload", payload()),
+        ("v1.hipdnn-plugin.payload", "payload of a plugin", plugin_payload()),
         ("v1.plan", "plan file", plan()),
         ("v1.plan.rec", "plan record", encode(RecordKind::Plan, &[1; 32], &rows()[..1])),
         ("v1.selection.rec", "selection record", encode(RecordKind::Selection, &[9; 32], &rows())),
@@ -126,6 +144,7 @@ fn read(kind: &str, file: &[u8]) -> Facts {
         }
         "canonical encoding" => encoding_facts(file),
         "provider payload" => payload_facts(file),
+        "payload of a plugin" => plugin_facts(file),
         "plan file" => plan_facts(&PlanView::open(&aligned).expect("valid")),
         "plan record" => record_facts(RecordKind::Plan, file),
         "selection record" => record_facts(RecordKind::Selection, file),
@@ -175,6 +194,19 @@ fn payload_facts(file: &[u8]) -> Facts {
     out
 }
 
+fn plugin_facts(file: &[u8]) -> Facts {
+    let view = PayloadHead::parse(file).and_then(PayloadHead::read_tables).expect("valid");
+    let body = aligned::aligned_copy(view.body());
+    let program = rkyv::access::<ArchivedPluginProgram, rkyv::rancor::Error>(&body).expect("valid");
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, b| text + &format!("{b:02x}"));
+    let [major, minor, patch] = program.api_version.map(|n| n.to_native());
+    let mut out = payload_facts(file);
+    _ = writeln!(out, "plugin {} version {}", program.plugin, program.plugin_version);
+    _ = writeln!(out, "API version {major}.{minor}.{patch}\nengine id {}", program.engine_id);
+    _ = writeln!(out, "configuration {}\nbytes {}", hex(&program.config), hex(&program.bytes));
+    out
+}
+
 fn plan_facts(plan: &PlanView<'_>) -> Facts {
     plan.verify().expect("valid");
     let (meta, id) = (plan.meta(), plan.meta().identity());
@@ -219,6 +251,7 @@ fn decoded(kind: &str, file: &[u8]) -> Facts {
         "graph artifact" => decoder::artifact(file),
         "canonical encoding" => decoder::encoding(file),
         "provider payload" => decoder::payload(file),
+        "payload of a plugin" => decoder::plugin_payload(file),
         "plan file" | "plan file of the cpu provider" => decoder::plan(file),
         "plan record" | "selection record" => decoder::record(file),
         other => panic!("no decoder for {other}"),
@@ -272,7 +305,7 @@ fn what_is_written_today_is_what_was_written() {
 #[test]
 fn every_golden_file_is_read_by_both() {
     let manifest = manifest();
-    assert!(manifest.len() >= 7);
+    assert!(manifest.len() >= 8);
     for (name, (kind, hash)) in &manifest {
         let file = std::fs::read(folder().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(blake3::hash(&file).to_string(), *hash, "{name}");

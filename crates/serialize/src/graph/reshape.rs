@@ -73,6 +73,12 @@ pub enum ReshapeError {
          the graph states {declared}, which is the largest that it may be"
     )]
     DerivedAboveDeclared { tensor: TensorLabel, node: NodeLabel, axis: usize, found: i64, declared: i64 },
+    /// A tensor that would be repeated to the size of another, which the graph states as large.
+    #[error(
+        "override shapes: dim {axis} of {tensor} becomes 1, and {other} keeps {found} there, so that {node} would repeat the one for the \
+         other; the graph states {declared} for both: override both, or state 1"
+    )]
+    Repeated { tensor: TensorLabel, node: NodeLabel, axis: usize, other: TensorLabel, found: i64, declared: i64 },
     /// A graph with fields that this version does not know, which a copy would lack.
     #[error("override shapes: {0}")]
     UnknownFields(NoKey),
@@ -86,7 +92,8 @@ impl VerifiedGraph<'_> {
     /// names, order and all else stay. Without an override it is the same graph again, whether it has opted in or not.
     ///
     /// # Errors
-    /// The first override that breaks a rule of its own; a virtual tensor whose dims are not certain; then what the new graph breaks.
+    /// The first override that breaks a rule of its own; a virtual tensor whose dims are not certain, or a broadcast that the graph does not
+    /// state; then what the new graph breaks.
     pub fn reshape(&self, overrides: &[ShapeOverride<'_>]) -> Result<GraphBuf, ReshapeError> {
         if !overrides.is_empty() && !self.is_override_shape_enabled() {
             return Err(ReshapeError::NotEnabled);

@@ -34,6 +34,7 @@ pub(super) fn derive(graph: &VerifiedGraph<'_>, shapes: &mut [Shape<'_>]) -> Res
                 shape.dims = dims;
             }
         }
+        Node { graph, node, shapes }.check_repeated()?;
     }
     Ok(())
 }
@@ -152,6 +153,46 @@ impl<'n> Node<'n, '_> {
         let batch = dims.first_mut().filter(|batch| Some(&**batch) == data.was.first())?;
         *batch = *data.now.first()?;
         self.only_batch_changes(data).then_some(dims)
+    }
+
+    /// Refuses an input that would be repeated along an axis where the graph states it as large as the result: a shape has been forgotten then,
+    /// and the rules of a broadcast would not notice.
+    fn check_repeated(&self) -> Result<(), ReshapeError> {
+        // Behind the batch of a product stand its rows and columns, which nothing repeats.
+        let (out, behind) = match self.graph.op(self.node) {
+            Op::Pointwise(op) => (op.out_0, 0),
+            Op::Matmul(op) => (op.c, 2),
+            _ => return Ok(()),
+        };
+        let Some(result) = self.of(out) else { return Ok(()) };
+        for input in self.graph.operands(self.node).iter().filter(|o| o.role == FieldRole::Input) {
+            let Some(dims) = self.dims(input) else { continue };
+            for distance in behind..dims.was.len() {
+                let ((declared, now), of_result) = (dims.at_distance(distance), result.at_distance(distance));
+                if declared == of_result.0 && declared > 1 && now == 1 && of_result.1 > 1 {
+                    return Err(self.repeated(input, dims.was.len().saturating_sub(distance).saturating_sub(1), distance));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn repeated(&self, input: &OperandRef, axis: usize, distance: usize) -> ReshapeError {
+        // The inputs come first: the dims of a virtual result are theirs.
+        let operands = self.graph.operands(self.node);
+        let is_input = |o: &&OperandRef| o.role == FieldRole::Input;
+        let in_order = operands.iter().filter(is_input).chain(operands.iter().filter(|o| !is_input(o)));
+        let larger = in_order.filter_map(|o| Some((o, self.dims(o)?.at_distance(distance)))).find(|(_, (_, now))| *now > 1);
+        let (other, (declared, found)) = larger.unwrap_or((input, (1, 1)));
+        ReshapeError::Repeated {
+            tensor: self.graph.tensor_label(input.tensor),
+            node: self.graph.node_label(self.node),
+            axis,
+            other: self.graph.tensor_label(other.tensor),
+            found,
+            declared,
+        }
     }
 
     /// Each dim is the largest of the inputs'. One that they do not determine may not change.
