@@ -70,7 +70,12 @@ impl Default for Loaders {
 }
 
 impl Loaders {
-    /// Adds a loader; it is asked before those that were there.
+    /// No loader.
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a loader; it is asked before those that were there. Those of the same kind are asked for what it refuses.
     pub fn add(&mut self, loader: Box<dyn Loader>) {
         self.0.insert(0, loader);
     }

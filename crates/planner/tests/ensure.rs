@@ -177,6 +177,7 @@ fn a_plan_that_no_loader_accepts_is_compiled_again_and_kept_behind() {
 
     let today = hipplan_planner::Providers::default();
     let mut tomorrow = hipplan_planner::Providers::default();
+    *tomorrow.loaders_mut() = hipplan_exec::Loaders::none();
     tomorrow.loaders_mut().add(Box::new(Newer));
     let ensure = |providers| hipplan_planner::ensure_plan(&store, &canonical, &request, providers).expect("ensured");
     assert!(matches!(ensure(&today), hipplan_planner::Ensured::Compiled(_)));
