@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Context, Engine};
+use common::{Context, Engine, Failed};
 use hipplan_engine::payload::Payload;
 use hipplan_engine_abi::status::INVALID_VALUE;
 use hipplan_serialize::{DataType, GraphBuf, GraphBuilder, PointwiseMode, TensorAttributes, Uid, ops};
@@ -43,6 +43,17 @@ fn every_flipped_byte_and_every_length_is_refused() {
     for len in 1..whole.len() {
         assert_eq!(engine.restore(&whole[..len]).err().map(|e| e.0), Some(INVALID_VALUE), "cut to {len}");
     }
+}
+
+#[test]
+fn uids_that_end_before_the_plans_tensors_are_refused() {
+    let engine = Engine::new();
+    let whole = Payload::parse(&engine.create(graph().buffer()).expect("a context").serialize()).expect("a payload");
+    let kept = |uid: &&i64| whole.runtime_uids().contains(uid) || **uid == 5;
+    let few: Vec<i64> = whole.uids().iter().filter(kept).copied().collect();
+    let forged = Payload::new(&few, whole.runtime_uids(), whole.plan()).expect("a payload");
+    let Err(Failed(status, text)) = engine.restore(forged.bytes()) else { panic!("{few:?}") };
+    assert!(status == INVALID_VALUE && text.contains("2 uids are given"), "{status}: {text}");
 }
 
 #[test]
