@@ -102,9 +102,16 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle
     *handle = NULL;
     if (NULL_HANDLE)
         return HIPDNN_PLUGIN_STATUS_SUCCESS;
+    static hipdnnEnginePluginHandle_t first;
+    if (SAME_HANDLE && first) {
+        *handle = first;
+        return HIPDNN_PLUGIN_STATUS_SUCCESS;
+    }
     *handle = calloc(1, sizeof **handle);
     if (!*handle)
         return fail(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, "create: no memory");
+    if (SAME_HANDLE)
+        first = *handle;
     record_open()->live_handles++;
     record_close();
     return record_leave(ENTRY_CREATE);
@@ -162,7 +169,8 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(hipdnnEnginePlugin
 #else
     const uint32_t count = ENGINE_COUNT;
 #endif
-    for (uint32_t i = 0; i < max && i < count; i++)
+    const int64_t stores = (APPLICABLE_STORES);
+    for (uint32_t i = 0; i < max && i < count && (stores < 0 || i < stores); i++)
 #ifdef APPLICABLE_IDS
         ids[i] = IDS[i];
 #else

@@ -30,6 +30,9 @@ size_t test_plugin_counters(struct test_plugin_counters *to, size_t size) {
 hipdnnPluginStatus_t record_enter(enum entry entry) {
     record_open()->calls[entry]++;
     record_close();
+    const char *text = FAILURE_TEXT;
+    if (entry == (enum entry)FAILS_IN && text)
+        return fail((hipdnnPluginStatus_t)(FAILS_WITH), "%s", text);
     if (entry == (enum entry)FAILS_IN && !FAILS_LATE)
         return fail((hipdnnPluginStatus_t)(FAILS_WITH), "entry %d fails on purpose", (int)entry);
     return HIPDNN_PLUGIN_STATUS_SUCCESS;

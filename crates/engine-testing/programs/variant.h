@@ -94,6 +94,14 @@
 #ifndef APPLICABLE_COUNT
 #define APPLICABLE_COUNT -1
 #endif
+/* Of the ids, how many are stored, if not all. */
+#ifndef APPLICABLE_STORES
+#define APPLICABLE_STORES -1
+#endif
+/* Every handle is the first one. */
+#ifndef SAME_HANDLE
+#define SAME_HANDLE 0
+#endif
 #ifndef NULL_HANDLE
 #define NULL_HANDLE 0
 #endif
@@ -129,6 +137,10 @@
 #define ERROR_TEXT_LONG 1
 #define ERROR_TEXT_EMPTY 2
 #define ERROR_TEXT_NULL 3
+/* What a failure on purpose says, if not which entry it is. */
+#ifndef FAILURE_TEXT
+#define FAILURE_TEXT NULL
+#endif
 #ifndef ERROR_TEXT
 #define ERROR_TEXT ERROR_TEXT_RIGHT
 #endif

@@ -52,9 +52,9 @@ impl Subscriber for Seen {
 fn a_plugins_lines_are_events_of_their_severity() {
     let seen = Seen::default();
     let path = build("logging", &["FAILS_IN=ENTRY_GET_CONTEXT_WORKSPACE_SIZE"]);
+    // Whoever listens may come later than the plugin.
+    let plugin = load(&path);
     tracing::subscriber::with_default(seen.clone(), || {
-        // The level is that of the subscriber when the plugin is loaded.
-        let plugin = load(&path);
         assert!(context(&plugin, &scale_in(State::Constant, 1.0)).is_err());
     });
     let seen = seen.0.lock().expect("no panic").clone();

@@ -89,10 +89,16 @@ impl From<ExecError> for Failure {
     fn from(error: ExecError) -> Self {
         let status = match &error {
             ExecError::OutOfMemory { .. } => status::ALLOC_FAILED,
-            // What is wrong with a buffer, or with the plan of a serialised context.
-            ExecError::InvalidValue { .. } | ExecError::Shape(_) | ExecError::Plan(_) | ExecError::Cpu(_) | ExecError::Target { .. } => {
-                status::INVALID_VALUE
-            }
+            // What is wrong with a buffer.
+            ExecError::InvalidValue { .. } | ExecError::Shape(_) => status::INVALID_VALUE,
+            // What is wrong with a serialised context: its plan, or the uids beside it.
+            ExecError::Plan(_)
+            | ExecError::Cpu(_)
+            | ExecError::Target { .. }
+            | ExecError::UidsMissing { .. }
+            | ExecError::UidTwice { .. }
+            | ExecError::BindingDisagrees { .. }
+            | ExecError::NoBinding { .. } => status::INVALID_VALUE,
             _ => status::INTERNAL_ERROR,
         };
         Self::new(status, error.to_string())

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Context, Engine};
+use common::{Context, Engine, Failed};
 use hipplan_engine::payload::Payload;
 use hipplan_engine_abi::status::INVALID_VALUE;
 use hipplan_serialize::{DataType, GraphBuf, GraphBuilder, PointwiseMode, TensorAttributes, Uid, ops};
@@ -42,6 +42,21 @@ fn every_flipped_byte_and_every_length_is_refused() {
     }
     for len in 1..whole.len() {
         assert_eq!(engine.restore(&whole[..len]).err().map(|e| e.0), Some(INVALID_VALUE), "cut to {len}");
+    }
+}
+
+#[test]
+fn uids_that_are_not_those_of_the_plan_are_refused() {
+    let engine = Engine::new();
+    let whole = Payload::parse(&engine.create(graph().buffer()).expect("a context").serialize()).expect("a payload");
+    let uids = whole.uids();
+    let repeated: Vec<i64> = uids.iter().map(|&uid| if uid == 7 { 5 } else { uid }).collect();
+    let kept = |uid: &&i64| whole.runtime_uids().contains(uid) || **uid == 5;
+    let few: Vec<i64> = uids.iter().filter(kept).copied().collect();
+    for uids in [&repeated, &few, &vec![]] {
+        let forged = Payload::new(uids, whole.runtime_uids(), whole.plan()).expect("a payload");
+        let Err(Failed(status, text)) = engine.restore(forged.bytes()) else { panic!("{uids:?}") };
+        assert_eq!(status, INVALID_VALUE, "{uids:?}: {text}");
     }
 }
 

@@ -6,6 +6,7 @@ use common::{Context, Engine, Failed, done, two_readers};
 use hipplan_engine::exports::hipdnnEnginePluginSetStream;
 use hipplan_engine_abi::status::INTERNAL_ERROR;
 use std::ffi::c_void;
+use std::path::Path;
 use std::process::Command;
 
 const FAKE: &str = "
@@ -16,6 +17,18 @@ void *fake_last(void) { return last; }
 int fake_calls(void) { return calls; }
 void fake_answer(int code) { answer = code; }
 ";
+
+/// A library of these lines.
+fn fake(folder: &Path, soname: &str) -> libloading::Library {
+    let (source, library) = (folder.join("hip.c"), folder.join(format!("{soname}.fake")));
+    std::fs::write(&source, FAKE).expect("written");
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let name = format!("-Wl,-soname,{soname}");
+    let compiled = Command::new(compiler).args(["-shared", "-fPIC", &name, "-o"]).args([&library, &source]).status();
+    assert!(compiled.expect("a C compiler").success());
+    // SAFETY: the library that was just compiled; it initialises nothing.
+    unsafe { libloading::Library::new(&library) }.expect("loaded")
+}
 
 fn execute(context: &Context<'_>) -> Result<(), Failed> {
     let mut memory = [[1.0_f32; 64]; 4];
@@ -33,16 +46,15 @@ fn a_stream_is_waited_for_once_hip_is_loaded() {
     set(stream);
     execute(&context).expect("without HIP, nothing is waited for");
 
+    // With two runtimes, nobody knows whose stream it is; one of the two is closed again.
     let folder = tempfile::tempdir().expect("a folder");
-    let (source, library) = (folder.path().join("hip.c"), folder.path().join("hip.so"));
-    std::fs::write(&source, FAKE).expect("written");
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let compiled =
-        Command::new(compiler).args(["-shared", "-fPIC", "-Wl,-soname,libamdhip64.so.7", "-o"]).args([&library, &source]).status();
-    assert!(compiled.expect("a C compiler").success());
+    let (hip, other) = (fake(folder.path(), "libamdhip64.so.7"), fake(folder.path(), "libamdhip64.so.6"));
+    let refused = execute(&context).expect_err("two");
+    assert!(refused.0 == INTERNAL_ERROR && refused.1.contains("libamdhip64.so.7 and libamdhip64.so.6"), "{refused:?}");
+    drop(other);
+
     // SAFETY: the library that was just compiled; its functions have these types.
     unsafe {
-        let hip = libloading::Library::new(&library).expect("loaded");
         let calls = hip.get::<unsafe extern "C" fn() -> i32>(b"fake_calls\0").expect("there");
         let last = hip.get::<unsafe extern "C" fn() -> *mut c_void>(b"fake_last\0").expect("there");
         let answer = hip.get::<unsafe extern "C" fn(i32)>(b"fake_answer\0").expect("there");

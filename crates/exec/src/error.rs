@@ -65,6 +65,14 @@ pub enum ExecError {
     /// A loader asked for a binding that the plan does not have: a defect of its provider, or a damaged payload.
     #[error("the payload names binding {position}, the plan has {bindings}")]
     NoBinding { position: u32, bindings: usize },
+    /// An executable that was compiled for another graph, device or workspace than the plan's.
+    #[error(
+        "the executable was compiled for {what} {found}, and the plan gives it {expected}; bind it to the plan that it was compiled with"
+    )]
+    MadeForAnother { what: &'static str, found: String, expected: String },
+    /// An executable that only its loader can vouch for.
+    #[error("the executable does not say which graph and device it was compiled for; bind the plan through the loader of its payload")]
+    MadeForUnknown,
     /// The plan's bindings are not what its graph says.
     #[error("the plan's binding of {tensor} has {field} {found}, the graph says {expected}; compile the graph again")]
     BindingDisagrees { tensor: String, field: &'static str, found: String, expected: String },

@@ -6,6 +6,7 @@
 //! * [`mod@reference`]: naive implementations in higher precision, which every provider is checked against.
 
 mod agreement;
+mod argument_table;
 mod arguments;
 mod code_objects;
 pub mod cpu;
@@ -20,6 +21,7 @@ mod memory_space;
 mod plan;
 pub mod plugin;
 pub mod reference;
+mod requirement;
 mod restore;
 mod shapes;
 mod stream;
@@ -34,6 +36,7 @@ pub use error::{ExecError, InvalidValue};
 pub use loader::{Executable, Loader, Loaders};
 pub use memory_space::MemorySpace;
 pub use plan::{BoundPlan, Plan};
+pub use requirement::Requirement;
 pub use restore::{Restore, RestoreMiss, describe_misses, find_by_graph_key, find_for_targets};
 pub use shapes::{ShapeError, ShapeOverrides, TensorShape};
 pub use stream::{RawHipStream, Stream};

@@ -1,7 +1,7 @@
 //! The executing half of a provider: payload in, executable out.
 
 use crate::arguments::Arguments;
-use crate::{CodeObjects, Device, ExecError, Stream, WorkspaceRef};
+use crate::{CodeObjects, Device, ExecError, Requirement, Stream, WorkspaceRef};
 use hipplan_serialize::plan::{PayloadError, PayloadView, PlanView};
 use std::ops::RangeInclusive;
 
@@ -49,6 +49,12 @@ pub trait Executable: Send {
     /// before it begins: buffers may be smaller then than the graph says.
     fn takes_shapes(&self) -> bool {
         false
+    }
+
+    /// What it was made for, which binding holds against the plan and the device. `None` where it was made of the plan itself, as a loader
+    /// does: then it is bound by its loader only, never by [`Plan::bind_prepared`](crate::Plan::bind_prepared).
+    fn requires(&self) -> Option<Requirement> {
+        None
     }
 }
 

@@ -1,7 +1,8 @@
 //! Opening, binding and executing a plan.
 
 use crate::agreement;
-use crate::arguments::ArgumentTable;
+use crate::argument_table::ArgumentTable;
+use crate::arguments::Arguments;
 use crate::code_objects::NoCodeObjects;
 use crate::memory_space::SpaceKey;
 use crate::shapes;
@@ -91,13 +92,17 @@ impl<'a> Plan<'a> {
     /// tensors by the uids of `graph`, and messages by its names.
     ///
     /// # Errors
-    /// As [`bind_by_graph`](Self::bind_by_graph), but that no loader is asked.
+    /// As [`bind_by_graph`](Self::bind_by_graph), but that no loader is asked; and when the executable was compiled for another graph or
+    /// device, for more workspace than the plan has, or [does not say](Executable::requires) for what.
     pub fn bind_prepared(
         &self,
         device: &Device,
         graph: &VerifiedGraph<'_>,
         executable: Box<dyn Executable>,
     ) -> Result<BoundPlan, ExecError> {
+        if executable.requires().is_none() {
+            return Err(ExecError::MadeForUnknown);
+        }
         let canonical = self.canonical_of(graph)?;
         check_target(self.view.meta().target.as_str(), device)?;
         let payload = self.view.payload()?.read_tables()?;
@@ -163,8 +168,11 @@ impl<'a> Plan<'a> {
         executable: Box<dyn Executable>,
         name: &dyn Fn(u32) -> Option<(i64, String)>,
     ) -> Result<BoundPlan, ExecError> {
-        table.set_shapes(shapes::of_plan(&self.view, payload, executable.takes_shapes(), name)?);
         let workspace_size = self.view.meta().workspace_size.to_native();
+        if let Some(requirement) = executable.requires() {
+            requirement.check(self.graph_key(), device.memory_space(), workspace_size)?;
+        }
+        table.set_shapes(shapes::of_plan(&self.view, payload, executable.takes_shapes(), name)?);
         Ok(BoundPlan { table, executable, workspace_size, space: SpaceKey::of(device.memory_space()), key: self.key() })
     }
 }
@@ -254,6 +262,6 @@ impl BoundPlan {
         }
         stream.check(self.space)?;
         self.table.fill(pack)?;
-        self.executable.execute(&self.table.arguments(pack), workspace, stream)
+        self.executable.execute(&Arguments::new(&self.table, pack), workspace, stream)
     }
 }

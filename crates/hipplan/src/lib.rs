@@ -39,8 +39,8 @@ mod runtime;
 
 pub use hipplan_exec::{
     Arguments, BindingIx, BoundPlan, CodeObjects, Device, ExecError, Executable, InvalidValue, Loader, Loaders, MemorySpace, Plan,
-    RawHipStream, Restore, RestoreMiss, ShapeError, ShapeOverrides, Stream, TensorShape, VariantPack, WORKSPACE_ALIGN, Workspace,
-    WorkspaceRef, cpu, describe_misses, find_by_graph_key, find_for_targets, hip, plugin, reference,
+    RawHipStream, Requirement, Restore, RestoreMiss, ShapeError, ShapeOverrides, Stream, TensorShape, VariantPack, WORKSPACE_ALIGN,
+    Workspace, WorkspaceRef, cpu, describe_misses, find_by_graph_key, find_for_targets, hip, plugin, reference,
 };
 pub use hipplan_planner::hip::compiler;
 pub use hipplan_planner::{

@@ -2,7 +2,7 @@
 
 use crate::compile::CompileError;
 use crate::provider::{Compiled, Compiler, InProcess, Offer, Persistence, ProviderIdentity, Refusal, Site};
-use hipplan_exec::plugin::{PLUGIN_PAYLOAD_KIND, PLUGIN_PAYLOAD_VERSION, Plugin, PluginContext, PluginProgram};
+use hipplan_exec::plugin::{PLUGIN_PAYLOAD_KIND, PLUGIN_PAYLOAD_VERSION, Plugin, PluginContext};
 use hipplan_exec::{Device, MemorySpace};
 use hipplan_serialize::hipdnn::engine::{EngineConfig, KnobInfo};
 use hipplan_serialize::{Knob, VerifiedGraph, engine_id_of_text};
@@ -34,7 +34,7 @@ impl PluginCompiler {
         }
         Err(Refusal::Target(match device.memory_space() {
             MemorySpace::Host => "it computes in the memory of an AMD GPU; name it as host:PATH if it computes in host memory".to_owned(),
-            MemorySpace::Hip { .. } => format!("it was named as one that computes in host memory, and the device is {device}"),
+            MemorySpace::Hip { runtime: 0, .. } => format!("it was named as one that computes in host memory, and the device is {device}"),
             _ => format!("it does not compute in the memory of the device {device}"),
         }))
     }
@@ -43,14 +43,12 @@ impl PluginCompiler {
         CompileError::Provider { provider: self.0.name().to_owned(), engine: engine.to_owned(), reason }
     }
 
-    /// The context of an offer, and the configuration that it was made with.
-    fn context(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<(PluginContext, i64, Vec<u8>), CompileError> {
+    /// The context of an offer.
+    fn context(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<PluginContext, CompileError> {
         let fail = |reason| self.fail(&offer.engine, reason);
         let device = self.device(site).map_err(|refusal| fail(refusal.to_string()))?;
-        let engine_id = engine_id_of_text(&offer.engine);
-        let config = config(engine_id, &offer.knobs, &offer.settings).map_err(fail)?.encode();
-        let context = self.0.create_context(device, engine_id, &config, graph.buffer()).map_err(|error| fail(error.to_string()))?;
-        Ok((context, engine_id, config))
+        let config = config(engine_id_of_text(&offer.engine), &offer.knobs, &offer.settings).map_err(fail)?;
+        self.0.create_context(device, &config, graph).map_err(|error| fail(error.to_string()))
     }
 }
 
@@ -77,7 +75,7 @@ impl Compiler for PluginCompiler {
             ));
         }
         let failed = |error: hipplan_exec::plugin::PluginError| Refusal::Failed(error.to_string());
-        let engines = self.0.applicable_engines(device, graph.buffer()).map_err(failed)?;
+        let engines = self.0.applicable_engines(device, graph).map_err(failed)?;
         if engines.is_empty() {
             return Err(Refusal::Declined("it says that none of its engines takes the graph".to_owned()));
         }
@@ -87,7 +85,7 @@ impl Compiler for PluginCompiler {
         };
         let mut offers = Vec::with_capacity(engines.len());
         for engine in self.0.engines().iter().filter(|engine| engines.contains(&engine.id)) {
-            let details = self.0.engine_details(device, engine.id, graph.buffer()).map_err(failed)?;
+            let details = self.0.engine_details(device, engine.id, graph).map_err(failed)?;
             offers.push(Offer {
                 knobs: details.knobs,
                 persistence: persistence.clone(),
@@ -98,18 +96,9 @@ impl Compiler for PluginCompiler {
     }
 
     fn compile(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<Compiled, CompileError> {
-        let (context, engine_id, config) = self.context(graph, offer, site)?;
+        let context = self.context(graph, offer, site)?;
         let fail = |reason| self.fail(&offer.engine, reason);
-        let bytes = context.serialize(&config).map_err(|error| fail(error.to_string()))?;
-        let api = self.0.api_version();
-        let program = PluginProgram {
-            plugin: self.0.name().to_owned(),
-            plugin_version: self.0.version().to_owned(),
-            api_version: [api.major, api.minor, api.patch],
-            engine_id,
-            config,
-            bytes,
-        };
+        let program = context.program().map_err(|error| fail(error.to_string()))?;
         Ok(Compiled {
             kind: PLUGIN_PAYLOAD_KIND,
             version: PLUGIN_PAYLOAD_VERSION,
@@ -120,7 +109,7 @@ impl Compiler for PluginCompiler {
     }
 
     fn compile_in_process(&self, graph: &VerifiedGraph<'_>, offer: &Offer, site: &Site) -> Result<InProcess, CompileError> {
-        let (context, ..) = self.context(graph, offer, site)?;
+        let context = self.context(graph, offer, site)?;
         let workspace_size = context.workspace_size();
         Ok(InProcess { executable: context.into_executable(graph.tensors().len()), workspace_size })
     }

@@ -120,6 +120,25 @@ fn a_default_is_not_given_what_the_plugin_would_misread() {
     assert!(matches!(error, ExecError::InvalidValue { uid: ALPHA, reason: InvalidValue::TensorForScalar, .. }), "{error}");
     let error = execute(&mut plan, VariantPack::new().input(X, &IN).scalar(ALPHA, 1.0_f64).output(Y, &mut y)).expect_err("a double");
     assert!(matches!(error, ExecError::InvalidValue { uid: ALPHA, reason: InvalidValue::ScalarType { .. }, .. }), "{error}");
+    let mut null = VariantPack::new();
+    // SAFETY: null is refused.
+    unsafe { null.input(X, &IN).raw(ALPHA, std::ptr::null_mut()) };
+    let error = execute(&mut plan, null.output(Y, &mut y)).expect_err("null");
+    assert!(matches!(error, ExecError::InvalidValue { uid: ALPHA, reason: InvalidValue::Null, .. }), "{error}");
+    let alpha = HostScalar::new(7.0_f32).expect("a page");
+    for is_typed in [false, true] {
+        let mut twice = VariantPack::new();
+        // SAFETY: the pointers are to an element of the scalar's type.
+        unsafe { twice.input(X, &IN).raw(ALPHA, alpha.pointer()).output(Y, &mut y) };
+        if is_typed {
+            twice.scalar(ALPHA, 7.0_f32);
+        } else {
+            // SAFETY: as above.
+            unsafe { twice.raw(ALPHA, alpha.pointer()) };
+        }
+        let error = execute(&mut plan, &twice).expect_err("twice");
+        assert!(matches!(error, ExecError::InvalidValue { uid: ALPHA, reason: InvalidValue::Twice { uid: ALPHA }, .. }), "{error}");
+    }
     assert_eq!(Counters::read(&path).expect("counters").last_buffers(), []);
     // Nothing of the refused packs is left.
     execute(&mut plan, VariantPack::new().input(X, &IN).output(Y, &mut y)).expect("executed");

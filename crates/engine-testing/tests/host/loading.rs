@@ -106,12 +106,17 @@ fn an_engine_whose_name_is_not_its_own_is_left_out_and_told() {
     assert!(failure.reason.starts_with("engine 0x0000000000000007 is not used: ") && failure.reason.contains(&expected), "{failure}");
     // Nor is it there when the plugin offers it for a graph.
     let graph = canonical(&scale_in(State::Supplied, 0.0));
-    assert_eq!(plugin.applicable_engines(&Device::Cpu, graph.buffer()).expect("engines"), [engine_id("B")]);
-    assert!(plugin.engine_details(&Device::Cpu, 7, graph.buffer()).expect_err("not there").to_string().contains("offers no engine"));
+    assert_eq!(plugin.applicable_engines(&Device::Cpu, &graph.view()).expect("engines"), [engine_id("B")]);
+    assert!(plugin.engine_details(&Device::Cpu, 7, &graph.view()).expect_err("not there").to_string().contains("offers no engine"));
 
     let plugins = search(&[PluginSource::host(build("loading", &["FAILS_IN=ENTRY_GET_ENGINE_NAME"]))]);
     let plugin = plugins.iter().next().expect("a plugin");
     assert!(plugin.engines().is_empty());
+    // That it would have had an engine for the graph is told, and which.
+    let error = plugin.applicable_engines(&Device::Cpu, &graph.view()).expect_err("none is used").to_string();
+    let expected =
+        format!("only such take the graph as are not used: {} (hipdnnEnginePluginGetEngineName", engine_id_text(engine_id(ENGINE)));
+    assert!(error.contains(&expected), "{error}");
     let [failure] = plugins.failures() else { panic!("{:?}", plugins.failures()) };
     assert!(failure.reason.contains("hipdnnEnginePluginGetEngineName failed with INTERNAL_ERROR (3): entry 16 fails"), "{failure}");
 }
@@ -148,7 +153,7 @@ fn a_bad_plugin_does_not_keep_others_from_serving() {
     assert_eq!(failed, ["1.so", "3.so"]);
     let graph = canonical(&scale_in(State::Supplied, 0.0));
     let plugin = plugins.iter().next().expect("a plugin");
-    assert_eq!(plugin.applicable_engines(&Device::Cpu, graph.buffer()).expect("engines"), [engine_id(ENGINE)]);
+    assert_eq!(plugin.applicable_engines(&Device::Cpu, &graph.view()).expect("engines"), [engine_id(ENGINE)]);
 }
 
 #[test]
@@ -171,7 +176,7 @@ fn a_plugin_serves_devices_of_its_memory_only() {
     let plugin = plugins.iter().next().expect("a plugin");
     assert!(!plugin.serves(&Device::Cpu));
     let graph = canonical(&scale_in(State::Supplied, 0.0));
-    let error = plugin.applicable_engines(&Device::Cpu, graph.buffer()).expect_err("another memory").to_string();
+    let error = plugin.applicable_engines(&Device::Cpu, &graph.view()).expect_err("another memory").to_string();
     assert!(error.contains("does not serve the device cpu") && error.contains("host:PATH"), "{error}");
 }
 

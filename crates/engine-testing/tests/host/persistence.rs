@@ -4,7 +4,7 @@ use crate::graphs::{ALPHA, State, X, Y, scale_in};
 use crate::support::{ENGINE, NAME, build, config, context, load, plan_of, restore, search, stored, with_hooks};
 use hipplan::hipdnn::engine::KnobValue;
 use hipplan::plugin::{Plugin, PluginError, PluginProgram, StatedHooks};
-use hipplan::{Device, Stream, VariantPack, engine_id};
+use hipplan::{Device, Stream, VariantPack};
 use hipplan_engine_testing::{Counters, Entry};
 use std::path::Path;
 
@@ -57,6 +57,19 @@ fn a_name_that_says_its_arguments_comes_first() {
 }
 
 #[test]
+fn a_plan_is_restored_with_the_form_that_stored_it_alone() {
+    let path = build("hooks-form", &[WITH_CONFIG]);
+    let graph = scale_in(State::Supplied, 0.0);
+    let file = stored(&loaded(&path, StatedHooks::WithConfig), &graph);
+    let other = search(&[with_hooks(&path, StatedHooks::Plain)]);
+    let error = restore(&file, &other, &graph).map(|_| ()).expect_err("three arguments for four").to_string();
+    let expected = "was stored with SerializeExecutionContext (hooks=config), and the plugin that is loaded stores with \
+                    SerializeExecutionContext (hooks=plain); ";
+    assert!(error.starts_with("the plan is of plugin hipplan test plugin 1.0.0 and ") && error.contains(expected), "{error}");
+    assert_eq!(Counters::read(&path).expect("counters").payload_bytes, 0);
+}
+
+#[test]
 fn plain_functions_are_not_called_before_somebody_says_which_they_are() {
     for (name, switch) in [("hooks-unsaid-plain", PLAIN), ("hooks-unsaid-config", WITH_CONFIG)] {
         let path = build(name, &[switch]);
@@ -64,7 +77,7 @@ fn plain_functions_are_not_called_before_somebody_says_which_they_are() {
         let why = plugin.persistence().expect_err("nobody said");
         assert!(why.contains("hooks=plain:PATH") && why.contains("hooks=config:PATH"), "{why}");
         let context = context(&plugin, &scale_in(State::Supplied, 0.0)).expect("a context all the same");
-        let error = context.serialize(&config(ENGINE, &[])).expect_err("not persistent");
+        let error = context.serialize().expect_err("not persistent");
         assert!(matches!(error, PluginError::NotPersistent { .. }));
         assert!(error.to_string().starts_with("plugin hipplan test plugin: provider cannot persist: "), "{error}");
         assert_eq!(Counters::read(&path).expect("counters").calls(Entry::Serialize), 0);
@@ -114,7 +127,7 @@ fn bytes_that_cannot_be_are_errors_and_given_back() {
         ("bytes-fails", &["FAILS_IN=ENTRY_SERIALIZE"], "failed with INTERNAL_ERROR (status 3): entry 13 fails on purpose"),
     ] {
         let path = build(name, switches);
-        let error = context(&load(&path), &graph).expect("a context").serialize(&config(ENGINE, &[])).expect_err(name).to_string();
+        let error = context(&load(&path), &graph).expect("a context").serialize().expect_err(name).to_string();
         assert!(error.contains("SerializeExecutionContextWithEngineId ") && error.contains(expected), "{error}");
         assert_eq!(Counters::read(&path).expect("counters").live_buffers, 0, "{name}");
     }
@@ -129,21 +142,15 @@ fn a_create_function_that_wants_the_config_gets_it() {
     let graph = scale_in(State::Supplied, 0.0);
     let config = config(ENGINE, &[("test.block", KnobValue::Int(4))]);
     let canonical = crate::support::canonical(&graph);
-    let context = plugin.create_context(&Device::Cpu, engine_id(ENGINE), &config, canonical.buffer()).expect("a context");
+    let context = plugin.create_context(&Device::Cpu, &config, &canonical.view()).expect("a context");
     assert_eq!(context.workspace_size(), 40);
-    let program = |config: &[u8]| PluginProgram {
-        plugin: NAME.to_owned(),
-        plugin_version: "1.0.0".to_owned(),
-        api_version: [1, 2, 0],
-        engine_id: engine_id(ENGINE),
-        config: config.to_vec(),
-        bytes: context.serialize(config).expect("bytes"),
-    };
+    let program = context.program().expect("bytes");
+    assert_eq!(program.config, config.encode());
     let file = |program: &PluginProgram| plan_of(&graph, Some(program), (NAME, "1.0.0", ENGINE), 40);
-    let plan = restore(&file(&program(&config)), &plugins, &graph).expect("restored");
+    let plan = restore(&file(&program), &plugins, &graph).expect("restored");
     assert_eq!(plan.workspace_size(), 40);
     // It is the config of the plan, not another.
-    let other = PluginProgram { config: b"no config".to_vec(), ..program(&config) };
+    let other = PluginProgram { config: b"no config".to_vec(), ..program };
     let error = restore(&file(&other), &plugins, &graph).expect_err("no config").to_string();
     assert!(error.contains("CreateExecutionContextFromSerialized failed with BAD_PARAM"), "{error}");
 }

@@ -1,10 +1,9 @@
 //! Who is given a stored plan's bytes (R16 §7.4).
 
 use crate::graphs::{ALPHA, State, X, Y, scale_in};
-use crate::support::{ENGINE, NAME, build, context, load, loaders, plan_of, refused, restore, search, stored};
-use hipplan::plan::PlanError;
+use crate::support::{ENGINE, NAME, build, context, load, loaders, plan_of, plan_stating, refused, restore, search, stored};
 use hipplan::plugin::{PluginError, PluginProgram, PluginSource, Plugins};
-use hipplan::{AlignedBytes, Device, ExecError, Plan, Stream, VariantPack, engine_id};
+use hipplan::{AlignedBytes, ApiVersion, Device, ExecError, Plan, Stream, Target, VariantPack, engine_id};
 use hipplan_engine_testing::Counters;
 use std::path::{Path, PathBuf};
 
@@ -87,10 +86,44 @@ fn a_plan_without_its_plugin_says_what_is_there() {
     let why = refused(&broken);
     let error = with(&broken).expect_err("not used").to_string();
     assert_eq!(error, format!("{start} (hipplan test plugin is here and is not used: {why}); load it"));
-    // No loader of plugins at all.
+    // One that has not said its name may be it.
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = folder.path().join("text.so");
+    std::fs::write(&text, "no library").expect("written");
+    let error = with(&text).map(|_| ()).expect_err("not used").to_string();
+    assert!(error.starts_with(&format!("{start} (there is none; not used: {}: ", text.display())), "{error}");
+    // What is wrong with another engine of the plugin is no reason.
+    let partly = build("restoring-partly", &["ENGINE_NAMES={\"U\",\"V\"}", &format!("ENGINE_IDS={{7,{}}}", engine_id("V"))]);
+    assert_eq!(
+        with(&partly).map(|_| ()).expect_err("not there").to_string(),
+        format!("{start} (there are hipplan test plugin 1.0.0); load it")
+    );
+    // The loaders that are built in know of plugins, and have none.
     let file = plan();
     let error = Plan::open(&file).expect("a plan").bind_by_key(&Device::Cpu, &hipplan::Loaders::default()).map(|_| ()).expect_err("none");
-    assert!(matches!(error, ExecError::Plan(PlanError::Payload(_))), "{error}");
+    assert!(matches!(error, ExecError::Plugin(PluginError::NotLoaded { .. })), "{error}");
+}
+
+#[test]
+fn what_the_metadata_states_does_not_lower_the_floor() {
+    // A plan whose payload has a runtime scalar, and whose metadata does not tell.
+    let graph = scale_in(State::Supplied, 0.0);
+    let program = context(&load(&build("restoring-floor", &[])), &graph).expect("a context").program().expect("bytes");
+    let file = plan_stating(Some(ApiVersion::BASELINE), &Target::Cpu, &graph, Some(&program), (NAME, "1.0.0", ENGINE), 0);
+    let path = build("restoring-floor-old", &["API_VERSION=\"1.1.0\""]);
+    let error = restore(&file, &search(&[PluginSource::host(&path)]), &graph).map(|_| ()).expect_err("too old").to_string();
+    assert!(error.starts_with("the plan needs engine API 1.2.0, "), "{error}");
+    assert_eq!(Counters::read(&path).expect("counters").payload_bytes, 0);
+}
+
+#[test]
+fn a_plugin_of_another_memory_is_missed_and_not_tried() {
+    let path = build("restoring", &["PLUGIN_VERSION=\"1.2.0\""]);
+    let file = plan();
+    let view = Plan::open(&file).expect("a plan").view();
+    let error = loaders(&search(&[PluginSource::new(&path)])).accept(&view).expect_err("another memory").to_string();
+    let expected = "the plan of plugin hipplan test plugin 1.2.0 is for target cpu, and the plugin that is loaded computes in the memory of HIP devices";
+    assert!(error.starts_with(expected), "{error}");
 }
 
 #[test]
@@ -107,15 +140,7 @@ fn payload_and_metadata_say_one_thing() {
     let graph = scale_in(State::Supplied, 0.0);
     let path = build("restoring-agree", &[]);
     let plugin = load(&path);
-    let bytes = context(&plugin, &graph).expect("a context").serialize(&[]).expect("bytes");
-    let program = PluginProgram {
-        plugin: NAME.to_owned(),
-        plugin_version: "1.0.0".to_owned(),
-        api_version: [1, 2, 0],
-        engine_id: engine_id(ENGINE),
-        config: vec![],
-        bytes,
-    };
+    let program = context(&plugin, &graph).expect("a context").program().expect("bytes");
     let plugins = search(&[PluginSource::host(&path)]);
     let file = |program: &PluginProgram, workspace| plan_of(&graph, Some(program), (NAME, "1.0.0", ENGINE), workspace);
     assert!(restore(&file(&program, 0), &plugins, &graph).is_ok());

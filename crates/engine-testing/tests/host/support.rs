@@ -52,14 +52,14 @@ pub(crate) fn canonical(graph: &GraphBuf) -> GraphBuf {
     canon::decode(&canonical.encoding, &Limits::DEFAULT).expect("its own encoding")
 }
 
-pub(crate) fn config(engine: &str, knobs: &[(&str, KnobValue)]) -> Vec<u8> {
+pub(crate) fn config(engine: &str, knobs: &[(&str, KnobValue)]) -> EngineConfig {
     let knobs = knobs.iter().map(|(id, value)| ((*id).to_owned(), value.clone())).collect();
-    EngineConfig { engine_id: engine_id(engine), knobs }.encode()
+    EngineConfig { engine_id: engine_id(engine), knobs }
 }
 
 /// A context of the test engine, without knobs.
 pub(crate) fn context(plugin: &Plugin, graph: &GraphBuf) -> Result<PluginContext, PluginError> {
-    plugin.create_context(&Device::Cpu, engine_id(ENGINE), &config(ENGINE, &[]), canonical(graph).buffer())
+    plugin.create_context(&Device::Cpu, &config(ENGINE, &[]), &canonical(graph).view())
 }
 
 /// The plan of a graph that a program is of, for the CPU.
@@ -74,6 +74,18 @@ pub(crate) fn plan_of(
 
 /// The plan of a graph that a program is of. Its bindings are those of the cpu provider's plan.
 pub(crate) fn plan_for(
+    target: &Target,
+    graph: &GraphBuf,
+    program: Option<&PluginProgram>,
+    identity: (&str, &str, &str),
+    workspace_size: u64,
+) -> AlignedBytes {
+    plan_stating(None, target, graph, program, identity, workspace_size)
+}
+
+/// [`plan_for`], with metadata that state another API floor than the graph's.
+pub(crate) fn plan_stating(
+    floor: Option<ApiVersion>,
     target: &Target,
     graph: &GraphBuf,
     program: Option<&PluginProgram>,
@@ -102,8 +114,9 @@ pub(crate) fn plan_for(
         engine_revision: version.to_owned(),
         knobs: Vec::new(),
     };
-    let ApiVersion { major, minor, patch } = of_cpu.api_floor();
-    let meta = PlanMetaV1 { bindings: bindings.collect(), workspace_size, api_floor: [major, minor, patch], ..PlanMetaV1::of(&identity) };
+    let ApiVersion { major, minor, patch } = floor.unwrap_or(of_cpu.api_floor());
+    let api_floor = [major, minor, patch];
+    let meta = PlanMetaV1 { bindings: bindings.collect(), workspace_size, api_floor, ..PlanMetaV1::of(&identity) };
     let canonical = canonical(graph);
     let tensors = canonical.view();
     let tensors = tensors.tensors();
@@ -123,17 +136,7 @@ pub(crate) fn plan_for(
 /// A plan that the plugin has compiled and stored.
 pub(crate) fn stored(plugin: &Plugin, graph: &GraphBuf) -> AlignedBytes {
     let context = context(plugin, graph).expect("a context");
-    let config = config(ENGINE, &[]);
-    let bytes = context.serialize(&config).expect("a plugin that persists");
-    let ApiVersion { major, minor, patch } = plugin.api_version();
-    let program = PluginProgram {
-        plugin: plugin.name().to_owned(),
-        plugin_version: plugin.version().to_owned(),
-        api_version: [major, minor, patch],
-        engine_id: context.engine(),
-        config,
-        bytes,
-    };
+    let program = context.program().expect("a plugin that persists");
     let engine = plugin.engine(context.engine()).expect("its engine").name.clone();
     plan_of(graph, Some(&program), (plugin.name(), plugin.version(), &engine), context.workspace_size())
 }

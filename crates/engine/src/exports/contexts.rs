@@ -30,8 +30,9 @@ pub unsafe extern "C" fn hipdnnEnginePluginDestroy(handle: types::Handle) -> Sta
 
 /// Sets the stream that executions with the handle wait for, before they read anything. Nothing is ever put on it.
 ///
-/// It is waited for through the HIP library that the process has loaded. Null, the default stream, is not waited for, and nothing is where no
-/// HIP library is loaded.
+/// It is waited for through the HIP library that the process has loaded, and nothing is where none is loaded; with two, which cannot be told
+/// apart, executions are refused. Null is not waited for: it is what hosts set that have no streams. A host that puts work on HIP's null stream
+/// (the default one) waits for it by itself, before it executes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnEnginePluginSetStream(handle: types::Handle, stream: Stream) -> Status {
     entry::call(|| {

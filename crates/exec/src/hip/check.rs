@@ -11,7 +11,8 @@
 
 use super::program::{ArgumentPatch, HipProgram, HipTensor, Launch, PatchSource, ScalarType, TensorPlace};
 use super::scalar::Conversion;
-use crate::arguments::{BindingIx, span_bytes};
+use crate::argument_table::span_bytes;
+use crate::arguments::BindingIx;
 use crate::workspace::HIP_WORKSPACE_ALIGN;
 use hipplan_serialize::plan::{ArchivedPlanMetaV1, BindingKind, BindingRole};
 use std::collections::HashSet;

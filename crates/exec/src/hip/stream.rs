@@ -5,6 +5,7 @@ use super::error::HipError;
 use super::event::HipEvent;
 use super::process;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A stream waits for the default stream, and that for it, as HIP's streams do unless asked otherwise.
 const HIP_STREAM_DEFAULT: u32 = 0;
@@ -14,7 +15,11 @@ const HIP_STREAM_DEFAULT: u32 = 0;
 pub struct HipStream {
     device: HipDevice,
     raw: *mut c_void,
+    number: u64,
 }
+
+/// Number of the next stream.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 // SAFETY: HIP takes a stream from any thread.
 unsafe impl Send for HipStream {}
@@ -32,7 +37,7 @@ impl HipStream {
         // SAFETY: the pointer is to a handle.
         let code = unsafe { (device.0.runtime.symbols.hipStreamCreateWithFlags)(&raw mut raw, HIP_STREAM_DEFAULT) };
         device.check("hipStreamCreateWithFlags", code, || "making a stream".to_owned())?;
-        Ok(Self { device: *device, raw })
+        Ok(Self { device: *device, raw, number: NEXT.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// The device.
@@ -43,6 +48,12 @@ impl HipStream {
     /// The `hipStream_t`.
     pub fn as_ptr(&self) -> *mut c_void {
         self.raw
+    }
+
+    /// A number of its own in this process, from 1 on. That another stream has had its address says nothing of this.
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Waits until all is done that was put on the stream.

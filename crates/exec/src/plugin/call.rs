@@ -2,18 +2,15 @@
 //!
 //! What a plugin does to memory that is not its own cannot be checked; a plugin is code in this process.
 
+use super::answers::{last_error, repeated, room, stored};
 use super::error::PluginError;
-use super::handshake::{last_error, repeated, room, stored};
 use super::symbols::{Hooks, Symbols};
-use hipplan_engine_abi::functions::{DestroyEngineDetails, DestroySerializedExecutionContext};
 use hipplan_engine_abi::status::{NOT_APPLICABLE, SUCCESS, Status};
 use hipplan_engine_abi::symbols as names;
 use hipplan_engine_abi::types::{ConstData, DeviceBuffer, ExecutionContext, Handle, Stream};
 use hipplan_serialize::engine_id_text;
 use std::ffi::{CStr, c_void};
 
-/// Most bytes that are taken from a plugin in one piece: more is a mistake, not a plan.
-const MAX_BYTES: usize = 1 << 31;
 /// Most bytes of workspace that anybody means.
 pub(super) const MAX_WORKSPACE: u64 = 1 << 48;
 
@@ -24,16 +21,32 @@ pub(super) struct Library {
     pub(super) symbols: Symbols,
 }
 
-/// A handle of a plugin, on the thread that made it. It is not used by two calls at once.
+/// Which plugin it is, however often its library has been opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PluginId(usize);
+
+/// A handle of a plugin. It is not used by two calls at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RawHandle(Handle);
+pub(super) struct RawHandle(pub(super) Handle);
+
+// SAFETY: the ABI names no thread that a handle belongs to. That it may be used by one after the other is an assumption about plugins, as
+// `mod.rs` says; nothing can check it. Two at once do not use it: it is in one thread's pool, or idle, or leased to one call.
+unsafe impl Send for RawHandle {}
+
+impl RawHandle {
+    /// Its value.
+    pub(super) fn address(self) -> usize {
+        self.0.addr()
+    }
+}
 
 /// A context of a plugin, until it is destroyed.
 #[derive(Debug)]
 pub(super) struct RawContext(ExecutionContext);
 
-// SAFETY: the ABI ties a context to the plugin that made it, and to no thread or handle. It is used by one call at a time: all that execute
-// or serialize it borrow it from an owner that is not `Sync`.
+// SAFETY: the ABI names no thread that a context belongs to. That any may use it, with any handle of the plugin, is an assumption about
+// plugins, as `mod.rs` says; nothing can check it. Two at once do not use it: all that execute or serialize it borrow it from an owner
+// that is not `Sync`.
 unsafe impl Send for RawContext {}
 
 /// Execute-time shapes as the ABI takes them: arrays of one length.
@@ -46,6 +59,12 @@ pub(super) struct RawOverrides<'o> {
 }
 
 impl Library {
+    /// Which plugin it is: a library that is opened again has its functions where they were.
+    #[inline]
+    pub(super) fn id(&self) -> PluginId {
+        PluginId(self.symbols.create as usize)
+    }
+
     fn check(&self, function: &'static CStr, status: Status) -> Result<(), PluginError> {
         if status == SUCCESS { Ok(()) } else { Err(self.failed(function, status)) }
     }
@@ -58,7 +77,7 @@ impl Library {
     }
 
     #[cold]
-    fn misbehaved(&self, function: &'static CStr, what: impl Into<String>) -> PluginError {
+    pub(super) fn misbehaved(&self, function: &'static CStr, what: impl Into<String>) -> PluginError {
         PluginError::Misbehaved { plugin: self.name.clone(), function: function_name(function), what: what.into() }
     }
 
@@ -72,6 +91,12 @@ impl Library {
             return Err(self.misbehaved(names::CREATE, "it gives a null handle and reports success"));
         }
         Ok(RawHandle(handle))
+    }
+
+    /// A new handle that is one of those that there are.
+    #[cold]
+    pub(super) fn handle_twice(&self) -> PluginError {
+        self.misbehaved(names::CREATE, "it gives a handle that it has given before and that was not destroyed")
     }
 
     /// Puts the executions of a handle on a stream; null is the default stream.
@@ -234,12 +259,14 @@ impl Library {
     /// A context from the bytes of [`serialize`](Self::serialize).
     ///
     /// # Safety
-    /// The handle is of this plugin; that the bytes are, is known by its name and version.
+    /// The handle is of this plugin, and a plugin of its name, of no newer version, has stored the bytes with hooks of this form. That they are
+    /// as they were stored, nothing here can see: the store checks its files by their digests, and what else is wrong is the plugin's to notice
+    /// (R16 §5.5), which its caller believes.
     pub(super) unsafe fn restore(&self, hooks: Hooks, handle: RawHandle, config: &[u8], bytes: &[u8]) -> Result<RawContext, PluginError> {
         let mut context = std::ptr::null_mut();
         let (config, bytes) = (ConstData::of(config), ConstData::of(bytes));
-        // SAFETY: the pointers are to what the ABI says, and the create function has the arguments of its form. The handle is as the caller
-        // promised.
+        // SAFETY: the pointers are to what the ABI says, and the create function has the arguments of its form. Handle and bytes are as the
+        // caller promised.
         let (function, status) = unsafe {
             let out = &raw mut context;
             match hooks {
@@ -310,54 +337,13 @@ impl Library {
         })
     }
 
-    /// Copies bytes that the plugin owns and has it free them, whether they could be copied or not.
-    ///
-    /// # Safety
-    /// The handle is of this plugin. `data` are bytes that it made, and `destroy` its function that frees them.
-    unsafe fn take(
-        &self,
-        handle: RawHandle,
-        mut data: ConstData,
-        function: &'static CStr,
-        (destroy_name, destroy): (&'static CStr, DestroyBytes),
-    ) -> Result<Vec<u8>, PluginError> {
-        if data.ptr.is_null() {
-            // There is nothing to free.
-            return Err(self.misbehaved(function, format!("it gives a null pointer to {} bytes and reports success", data.size)));
-        }
-        let copy = match data.size {
-            0 => Err(self.misbehaved(function, "it gives no bytes and reports success")),
-            size if size > MAX_BYTES => Err(self.misbehaved(function, format!("it gives {size} bytes, the most is {MAX_BYTES}"))),
-            size => {
-                let mut copy = Vec::new();
-                match copy.try_reserve_exact(size) {
-                    // SAFETY: the plugin says that so many bytes are there, until it frees them.
-                    Ok(()) => Ok(unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), size) }),
-                    Err(_) => Err(PluginError::OutOfMemory { plugin: self.name.clone(), what: "what it gives", bytes: size as u64 }),
-                }
-                .map(|bytes| {
-                    copy.extend_from_slice(bytes);
-                    copy
-                })
-            }
-        };
-        // SAFETY: as the caller promised; they are freed once.
-        let status = unsafe { destroy(handle.0, &raw mut data) };
-        self.note(destroy_name, status);
-        copy
-    }
-
     /// The result of a call that gives something back: what failed cannot be mended.
-    fn note(&self, function: &'static CStr, status: Status) {
+    pub(super) fn note(&self, function: &'static CStr, status: Status) {
         if status != SUCCESS {
             tracing::warn!(target: "hipplan::plugin", "{}", self.failed(function, status));
         }
     }
 }
-
-/// Both functions that free bytes have one type.
-type DestroyBytes = DestroySerializedExecutionContext;
-const _: fn(DestroyEngineDetails) -> DestroyBytes = |destroy| destroy;
 
 fn function_name(function: &'static CStr) -> &'static str {
     // Names are ASCII.

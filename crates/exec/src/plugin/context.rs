@@ -3,64 +3,81 @@
 use super::call::{Library, RawContext, RawHandle};
 use super::error::PluginError;
 use super::executable::PluginExecutable;
-use super::handle;
+use super::handle::{self, PluginStream};
 use super::hosted::Plugin;
-use crate::{Device, Executable};
-use hipplan_serialize::aligned;
-use std::ffi::c_void;
+use super::program::PluginProgram;
+use crate::{Device, Executable, Requirement};
+use hipplan_serialize::{AlignedBytes, GraphKey};
 
 /// A graph that a plugin has compiled or restored, for one device. Any thread may use it, one at a time.
 pub struct PluginContext {
     plugin: Plugin,
     device: Device,
     engine: i64,
+    graph: GraphKey,
+    /// What it was made with, as an engine config.
+    config: AlignedBytes,
     raw: RawContext,
     workspace_size: u64,
     /// Something may be under way on a stream.
     is_executed: bool,
 }
 
+/// What a context is of.
+pub(super) struct Subject<'s> {
+    pub(super) device: &'s Device,
+    pub(super) engine: i64,
+    /// The graph whose tensors have their canonical ordinals as uids.
+    pub(super) graph: GraphKey,
+    /// An engine config, aligned as plugins read it: in place.
+    pub(super) config: AlignedBytes,
+}
+
 impl std::fmt::Debug for PluginContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut f = f.debug_struct("PluginContext");
         f.field("plugin", &self.plugin.name()).field("device", &self.device).field("engine", &self.engine);
-        f.field("workspace_size", &self.workspace_size).finish_non_exhaustive()
+        f.field("graph", &self.graph).field("workspace_size", &self.workspace_size).finish_non_exhaustive()
     }
 }
 
 impl PluginContext {
-    /// Compiles a graph.
-    pub(super) fn create(plugin: &Plugin, device: &Device, engine: i64, config: &[u8], graph: &[u8]) -> Result<Self, PluginError> {
-        // Plugins read both in place, as FlatBuffers aligned to their numbers.
-        let (config, graph) = (aligned::aligned_copy(config), aligned::aligned_copy(graph));
+    /// Compiles a graph, whose buffer this is.
+    pub(super) fn create(plugin: &Plugin, subject: Subject<'_>, graph: &AlignedBytes) -> Result<Self, PluginError> {
         // SAFETY: the handle is one of this plugin.
-        Self::make(plugin, device, engine, |library, handle| unsafe { library.create_context(handle, &config, &graph) })
+        Self::make(plugin, subject, |library, handle, config| unsafe { library.create_context(handle, config, graph) })
     }
 
-    /// Restores a context that [`serialize`](Self::serialize) has stored. Plugin and version have been compared.
-    pub(super) fn restore(plugin: &Plugin, device: &Device, engine: i64, config: &[u8], bytes: &[u8]) -> Result<Self, PluginError> {
+    /// Restores a context that [`serialize`](Self::serialize) has stored. Plugin, version and hooks have been compared.
+    pub(super) fn restore(plugin: &Plugin, subject: Subject<'_>, bytes: &AlignedBytes) -> Result<Self, PluginError> {
         let hooks = plugin.hooks()?;
-        let (config, bytes) = (aligned::aligned_copy(config), aligned::aligned_copy(bytes));
-        // SAFETY: the handle is one of this plugin.
-        Self::make(plugin, device, engine, |library, handle| unsafe { library.restore(hooks, handle, &config, &bytes) })
+        // SAFETY: the handle is one of this plugin. The loader has compared name, version and form of the hooks with what the plan says, which is
+        // believed.
+        Self::make(plugin, subject, |library, handle, config| unsafe { library.restore(hooks, handle, config, bytes) })
     }
 
     fn make(
         plugin: &Plugin,
-        device: &Device,
-        engine: i64,
-        make: impl FnOnce(&Library, RawHandle) -> Result<RawContext, PluginError>,
+        subject: Subject<'_>,
+        make: impl FnOnce(&Library, RawHandle, &[u8]) -> Result<RawContext, PluginError>,
     ) -> Result<Self, PluginError> {
+        let Subject { device, engine, graph, config } = subject;
         plugin.check_device(device)?;
         let library = plugin.library();
-        handle::with_handle(library, device, std::ptr::null_mut(), |handle| {
-            let raw = make(library, handle)?;
-            // Owned from here on: it is destroyed whatever comes.
-            let mut context = Self { plugin: plugin.clone(), device: device.clone(), engine, raw, workspace_size: 0, is_executed: false };
+        let (raw, workspace_size) = handle::with_handle(library, device, PluginStream::DEFAULT, |handle| {
+            let mut raw = make(library, handle, &config)?;
             // SAFETY: handle and context are of this plugin.
-            context.workspace_size = unsafe { library.workspace_size(handle, &context.raw) }?;
-            Ok(context)
-        })
+            match unsafe { library.workspace_size(handle, &raw) } {
+                Ok(bytes) => Ok((raw, bytes)),
+                Err(error) => {
+                    // SAFETY: as above; nothing has been executed.
+                    unsafe { library.destroy_context(handle, &mut raw) };
+                    Err(error)
+                }
+            }
+        })?;
+        let (plugin, device) = (plugin.clone(), device.clone());
+        Ok(Self { plugin, device, engine, graph, config, raw, workspace_size, is_executed: false })
     }
 
     /// The plugin.
@@ -83,15 +100,30 @@ impl PluginContext {
         self.workspace_size
     }
 
-    /// The context as bytes that the plugin restores in another process. `config` is what the context was made with.
+    /// The context as bytes that the plugin restores in another process.
     ///
     /// # Errors
     /// [`PluginError::NotPersistent`] where the plugin cannot, or nobody can tell how; what the plugin reports.
-    pub fn serialize(&self, config: &[u8]) -> Result<Vec<u8>, PluginError> {
-        let (hooks, library, config) = (self.plugin.hooks()?, self.plugin.library(), aligned::aligned_copy(config));
-        handle::with_handle(library, &self.device, std::ptr::null_mut(), |handle| {
+    pub fn serialize(&self) -> Result<Vec<u8>, PluginError> {
+        let (hooks, library) = (self.plugin.hooks()?, self.plugin.library());
+        handle::with_handle(library, &self.device, PluginStream::DEFAULT, |handle| {
             // SAFETY: handle and context are of this plugin.
-            unsafe { library.serialize(hooks, handle, self.engine, &config, &self.raw) }
+            unsafe { library.serialize(hooks, handle, self.engine, &self.config, &self.raw) }
+        })
+    }
+
+    /// The context as the body of a plan: [`serialize`](Self::serialize), and all that says which plugin may have the bytes.
+    ///
+    /// # Errors
+    /// As [`serialize`](Self::serialize).
+    pub fn program(&self) -> Result<PluginProgram, PluginError> {
+        Ok(PluginProgram {
+            plugin: self.plugin.name().to_owned(),
+            plugin_version: self.plugin.version().to_owned(),
+            hooks: self.plugin.hooks()?.form(),
+            engine_id: self.engine,
+            config: self.config.to_vec(),
+            bytes: self.serialize()?,
         })
     }
 
@@ -101,10 +133,15 @@ impl PluginContext {
         Box::new(PluginExecutable::new(self, tensors))
     }
 
+    /// What executing it asks of the plan that it is bound to.
+    pub(super) fn requirement(&self) -> Requirement {
+        Requirement { graph: self.graph, memory: self.device.memory_space(), workspace_size: self.workspace_size }
+    }
+
     /// Calls the plugin with this context, on a stream.
     pub(super) fn with_handle(
         &mut self,
-        stream: *mut c_void,
+        stream: PluginStream,
         execute: impl FnOnce(&Library, RawHandle, &RawContext) -> Result<(), PluginError>,
     ) -> Result<(), PluginError> {
         self.is_executed = true;
@@ -122,7 +159,7 @@ impl Drop for PluginContext {
             handle::synchronize(&self.device);
         }
         let library = self.plugin.library();
-        let destroyed = handle::with_handle(library, &self.device, std::ptr::null_mut(), |handle| {
+        let destroyed = handle::with_handle(library, &self.device, PluginStream::DEFAULT, |handle| {
             // SAFETY: handle and context are of this plugin. The device has been waited for.
             unsafe { library.destroy_context(handle, &mut self.raw) };
             Ok(())

@@ -1,9 +1,11 @@
 //! What went wrong with a plugin.
 
+use super::program::HookForm;
 use super::source::PluginMemory;
 use crate::hip::HipError;
 use hipplan_engine_abi::status::{INVALID_VALUE, Status, status_name};
 use hipplan_serialize::ApiVersion;
+use hipplan_serialize::canon::NoKey;
 use hipplan_serialize::hipdnn::engine::EngineDetailsError;
 use std::fmt;
 
@@ -22,20 +24,34 @@ pub enum PluginError {
     #[error("plugin {plugin}: {error}; report it to the plugin's makers")]
     Details { plugin: String, error: EngineDetailsError },
     /// The plugin computes in other memory than the device's.
-    #[error("plugin {plugin} computes in {} and does not serve the device {device}; {}", memory_name(*.memory), memory_advice(*.memory))]
-    Device { plugin: String, memory: PluginMemory, device: String },
+    #[error("plugin {plugin} computes in {} and does not serve the device {device}; {advice}", memory_name(*.memory))]
+    Device { plugin: String, memory: PluginMemory, device: String, advice: &'static str },
     /// An engine that the plugin does not have, or that was dropped.
     #[error("plugin {plugin} offers no engine {engine}")]
     NoEngine { plugin: String, engine: String },
+    /// Engines take the graph, and were left out when the plugin was loaded.
+    #[error("plugin {plugin}: of its engines only such take the graph as are not used: {engines}")]
+    EnginesLeftOut { plugin: String, engines: String },
+    /// The plugin's API version is below what a graph asks for: it would misread the graph (R16 §4.7).
+    #[error("the graph needs engine API {floor}, and plugin {plugin} {version} speaks {found}; load a newer plugin")]
+    GraphFloor { plugin: String, version: String, floor: ApiVersion, found: ApiVersion },
+    /// The graph may have shapes of its own in every execution.
+    #[error("the graph takes execute-time shapes, and plugin {plugin} {version} does not; load a newer plugin")]
+    GraphOverrides { plugin: String, version: String },
+    /// Buffers are told apart by canonical ordinals.
+    #[error(
+        "plugin {plugin} compiles graphs in canonical form only, and tensor {ordinal} of this one has uid {uid}; decode its canonical encoding"
+    )]
+    NotCanonical { plugin: String, ordinal: i64, uid: i64 },
+    /// The graph has no key.
+    #[error(transparent)]
+    NoKey(#[from] NoKey),
     /// The plugin has no way to store what it compiled.
     #[error("plugin {plugin}: provider cannot persist: {reason}")]
     NotPersistent { plugin: String, reason: String },
     /// More than the ABI can count.
     #[error("plugin {plugin}: {found} {what}, the most is {limit}")]
     Limit { plugin: String, what: &'static str, found: u64, limit: u64 },
-    /// A destructor of a thread's own values called.
-    #[error("plugin {plugin} is called at the end of a thread, which has no handles any more")]
-    ThreadEnds { plugin: String },
     /// Memory that the system does not give.
     #[error("plugin {plugin}: {what} has {bytes} bytes, which cannot be had")]
     OutOfMemory { plugin: String, what: &'static str, bytes: u64 },
@@ -65,6 +81,14 @@ pub enum PluginError {
         "the plan's graph takes execute-time shapes, and plugin {plugin} {found_version} (the plan is of {version}) does not; load a newer plugin"
     )]
     NoOverrides { plugin: String, version: String, found_version: String },
+    /// The plan was stored by functions of another form than the plugin's.
+    #[error(
+        "the plan is of plugin {plugin} {version} and was stored with {}, and the plugin that is loaded stores with {}; name the plugin with the hooks that it was compiled with, or compile the graph again", .stored.name(), .found.name()
+    )]
+    Hooks { plugin: String, version: String, stored: HookForm, found: HookForm },
+    /// The plugin is named as one of another memory than that of the plan's target.
+    #[error("the plan of plugin {plugin} {version} is for target {target}, and the plugin that is loaded computes in {}; {}", memory_name(*.memory), memory_advice(*.memory))]
+    Memory { plugin: String, version: String, target: String, memory: PluginMemory },
     /// The HIP device failed.
     #[error(transparent)]
     Hip(#[from] HipError),
@@ -108,7 +132,7 @@ fn memory_name(memory: PluginMemory) -> &'static str {
     }
 }
 
-fn memory_advice(memory: PluginMemory) -> &'static str {
+pub(super) fn memory_advice(memory: PluginMemory) -> &'static str {
     match memory {
         PluginMemory::Device => "if it does compute in host memory, name it as host:PATH",
         PluginMemory::Host => "if it does compute on HIP devices, name it without the word host",

@@ -2,9 +2,9 @@
 
 use super::call::RawOverrides;
 use super::context::PluginContext;
-use super::handle::raw_stream;
+use super::handle::PluginStream;
 use crate::arguments::Arguments;
-use crate::{ExecError, Executable, ShapeOverrides, Stream, WorkspaceRef};
+use crate::{ExecError, Executable, Requirement, ShapeOverrides, Stream, WorkspaceRef};
 use hipplan_engine_abi::types::DeviceBuffer;
 
 /// A context, and room for the arguments of an execution.
@@ -19,7 +19,8 @@ pub(super) struct PluginExecutable {
     overrides: Overrides,
 }
 
-// SAFETY: no pointer is kept in `buffers` or `overrides` between executions, and those take the executable exclusively.
+// SAFETY: what a pointer in `buffers` or `overrides` leads to is used during the execution alone that put it there, which takes the executable
+// exclusively; one that is left by a panic is forgotten by the next. The context may be sent by itself.
 unsafe impl Send for PluginExecutable {}
 
 /// Execute-time shapes as the ABI takes them; empty between executions.
@@ -58,7 +59,14 @@ impl PluginExecutable {
         Self { context, buffers: Vec::with_capacity(tensors), overrides: Overrides::default() }
     }
 
+    fn clear(&mut self) {
+        self.buffers.clear();
+        self.overrides.clear();
+    }
+
     fn run(&mut self, arguments: &Arguments<'_>, workspace: WorkspaceRef<'_>, stream: Stream<'_>) -> Result<(), ExecError> {
+        // Something is left where an execution has panicked.
+        self.clear();
         for forwarded in arguments.forwarded() {
             let (ordinal, ptr) = forwarded?;
             self.buffers.push(DeviceBuffer { uid: i64::from(ordinal), ptr });
@@ -67,13 +75,13 @@ impl PluginExecutable {
         let workspace = if self.context.workspace_size() == 0 { std::ptr::null_mut() } else { workspace.as_ptr().cast() };
         let (buffers, shapes) = (self.buffers.as_slice(), arguments.shapes());
         let overrides = (!shapes.is_empty()).then(|| self.overrides.fill(shapes));
-        self.context.with_handle(raw_stream(stream), |library, handle, context| {
+        self.context.with_handle(PluginStream::of(stream), |library, handle, context| {
             // SAFETY (both): handle and context are of one plugin. `Arguments` has seen to it that buffers of device tensors are the device's,
             // as large and aligned as their bindings, or shapes in this execution, ask for, and writable where they are outputs, and that
             // pointers to scalars which the plugin reads lead to an element of their type (or the caller of `VariantPack::raw` promised all
-            // that). The bindings are those of the graph that the plugin has compiled; of a restored plan that is believed, as that it
-            // computes what its graph says. `BoundPlan::execute` has checked the workspace against the plan's size, which the context's does
-            // not exceed.
+            // that). The bindings are those of the graph that the plugin has compiled, on the device that it has compiled it for: binding has
+            // held `requires` against the plan. Of a restored plan that is believed, as that it computes what its graph says.
+            // `BoundPlan::execute` has checked the workspace against the plan's size, which the context's does not exceed, by `requires`.
             match overrides {
                 // SAFETY: as said above.
                 None => unsafe { library.execute(handle, context, workspace, buffers) },
@@ -88,12 +96,15 @@ impl PluginExecutable {
 impl Executable for PluginExecutable {
     fn execute(&mut self, arguments: &Arguments<'_>, workspace: WorkspaceRef<'_>, stream: Stream<'_>) -> Result<(), ExecError> {
         let result = self.run(arguments, workspace, stream);
-        self.buffers.clear();
-        self.overrides.clear();
+        self.clear();
         result
     }
 
     fn takes_shapes(&self) -> bool {
         self.context.plugin().executes_overrides()
+    }
+
+    fn requires(&self) -> Option<Requirement> {
+        Some(self.context.requirement())
     }
 }

@@ -1,24 +1,20 @@
 //! What a plugin says of itself when it is loaded.
 
+use super::answers::{failure, repeated, room, stored};
 use super::symbols::Symbols;
 use super::text;
-use hipplan_engine_abi::status::{NOT_APPLICABLE, PluginType, SUCCESS, Status, TYPE_ENGINE, status_name};
+use hipplan_engine_abi::status::{NOT_APPLICABLE, PluginType, SUCCESS, Status, TYPE_ENGINE};
 use hipplan_engine_abi::symbols as names;
 use hipplan_serialize::{ApiVersion, engine_id, engine_id_of_text, engine_id_text};
-use std::collections::HashSet;
 use std::ffi::{CStr, c_char};
 
 /// Most engines of one plugin.
 const MAX_ENGINES: u32 = 4096;
-/// Room behind what a plugin may write, to notice one that writes more.
-const GUARD: usize = 16;
-/// What the guard holds: no plugin writes it by chance.
-const UNTOUCHED: i64 = 0x5AFE_5AFE_5AFE_5AFE_u64 as i64;
 /// The greatest component of an API version that anybody means.
 const MAX_COMPONENT: u32 = 9999;
 
 /// A plugin that can be used.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub(super) name: String,
     pub(super) version: String,
@@ -59,23 +55,6 @@ fn api_version(text: &str) -> Result<ApiVersion, String> {
         return Err(format!("{}, and this host speaks {}.x", stated(), ApiVersion::BASELINE.major));
     }
     Ok(version)
-}
-
-/// A failed call's status and what the plugin says of it.
-pub(super) fn failure(symbols: &Symbols, function: &CStr, status: Status) -> String {
-    let text = last_error(symbols);
-    let name = status_name(status).unwrap_or("an unknown status");
-    let text = if text.is_empty() { "it does not say why" } else { &text };
-    format!("{} failed with {name} ({status}): {text}", function.to_string_lossy())
-}
-
-/// What the plugin says of the error before, on this thread.
-pub(super) fn last_error(symbols: &Symbols) -> String {
-    let mut text = std::ptr::null();
-    // SAFETY: the pointer is to a pointer.
-    unsafe { (symbols.get_last_error_string)(&raw mut text) };
-    // SAFETY: it is null still, or a text of the plugin that stays until its next call on this thread.
-    unsafe { text::lossy(text) }.trim_end().to_owned()
 }
 
 /// A text that a plugin owns.
@@ -120,30 +99,6 @@ fn engine_ids(symbols: &Symbols) -> Result<Vec<i64>, String> {
         return Err(format!("{} gives engine {} twice", function(), engine_id_text(twice)));
     }
     Ok(ids)
-}
-
-/// Memory for `max` ids, and the guard behind it.
-pub(super) fn room(max: usize) -> Vec<i64> {
-    vec![UNTOUCHED; max + GUARD]
-}
-
-/// Shortens ids to those that were stored in such [`room`].
-///
-/// # Errors
-/// The guard was written.
-pub(super) fn stored(ids: &mut Vec<i64>, count: u32) -> Result<(), String> {
-    let guard = ids.len().saturating_sub(GUARD);
-    if ids[guard..].iter().any(|&id| id != UNTOUCHED) {
-        return Err(format!("stores more than the {guard} ids that there is room for"));
-    }
-    ids.truncate(guard.min(count as usize));
-    Ok(())
-}
-
-/// An id that is there twice.
-pub(super) fn repeated(ids: &[i64]) -> Option<i64> {
-    let mut seen = HashSet::new();
-    ids.iter().copied().find(|&id| !seen.insert(id))
 }
 
 /// The name of an engine, where it has one.
@@ -201,18 +156,6 @@ mod tests {
             let error = api_version(text).expect_err(text);
             assert!(error.contains(why) && error.contains(text), "{error}");
         }
-    }
-
-    #[test]
-    fn a_plugin_that_writes_too_much_is_noticed() {
-        let mut ids = room(2);
-        ids[0] = 4;
-        assert_eq!(stored(&mut ids, 1), Ok(()));
-        assert_eq!(ids, [4]);
-        let mut ids = room(2);
-        ids[2] = 4;
-        assert!(stored(&mut ids, 2).is_err());
-        assert_eq!((repeated(&[1, 2, 1]), repeated(&[1, 2])), (Some(1), None));
     }
 
     #[test]

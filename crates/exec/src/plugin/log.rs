@@ -3,9 +3,10 @@
 use super::symbols::Symbols;
 use super::text;
 use hipplan_engine_abi::status::{SEVERITY_ERROR, SEVERITY_FATAL, SEVERITY_INFO, SEVERITY_OFF, SEVERITY_WARN, SUCCESS, Severity, Status};
-use std::ffi::c_char;
+use hipplan_engine_abi::symbols as names;
+use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tracing::level_filters::LevelFilter;
+use std::path::Path;
 
 const TARGET: &str = "hipplan::plugin";
 
@@ -16,44 +17,36 @@ const TARGET: &str = "hipplan::plugin";
 unsafe extern "C" fn callback(severity: Severity, text: *const c_char) {
     // SAFETY: as the caller promised; no more than the limit is read.
     let text = unsafe { text::lossy(text) };
-    let text = text.trim_end();
     // A subscriber that panics must not unwind into the plugin.
-    let _ = catch_unwind(AssertUnwindSafe(|| match severity {
+    let logged = catch_unwind(AssertUnwindSafe(|| match severity {
         SEVERITY_INFO => tracing::info!(target: TARGET, "{text}"),
         SEVERITY_WARN => tracing::warn!(target: TARGET, "{text}"),
         SEVERITY_ERROR | SEVERITY_FATAL => tracing::error!(target: TARGET, "{text}"),
         SEVERITY_OFF => {}
         other => tracing::warn!(target: TARGET, severity = other, "{text}"),
     }));
-}
-
-/// The least severity that anybody would see.
-fn level(filter: LevelFilter) -> Severity {
-    if filter >= LevelFilter::INFO {
-        SEVERITY_INFO
-    } else if filter == LevelFilter::WARN {
-        SEVERITY_WARN
-    } else if filter == LevelFilter::ERROR {
-        SEVERITY_ERROR
-    } else {
-        SEVERITY_OFF
+    if let Err(payload) = logged {
+        // What it panicked with may panic in turn when it is dropped.
+        std::mem::forget(payload);
     }
 }
 
 /// Takes what the plugin logs from now on, where it can say anything. A plugin that refuses goes on without.
-pub(super) fn connect(name: &str, symbols: &Symbols) {
-    let refused = |status: Status, function: &str| {
+///
+/// It is asked for all that it has: who wants to see what is for the subscriber to say, which may come later.
+pub(super) fn connect(path: &Path, symbols: &Symbols) {
+    let refused = |status: Status, function: &CStr| {
         if status != SUCCESS {
-            tracing::debug!(target: TARGET, plugin = name, status, "{function} failed");
+            tracing::debug!(target: TARGET, path = %path.display(), status, "{} failed", function.to_string_lossy());
         }
     };
     if let Some(set) = symbols.set_log_level {
         // SAFETY: the call takes any severity.
-        refused(unsafe { set(level(LevelFilter::current())) }, "hipdnnPluginSetLogLevel");
+        refused(unsafe { set(SEVERITY_INFO) }, names::SET_LOG_LEVEL);
     }
     if let Some(set) = symbols.set_logging_callback {
         // SAFETY: the callback is a function of this library, which is there as long as the plugin.
-        refused(unsafe { set(Some(callback)) }, "hipdnnPluginSetLoggingCallback");
+        refused(unsafe { set(Some(callback)) }, names::SET_LOGGING_CALLBACK);
     }
 }
 
@@ -62,12 +55,6 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
     use tracing::span;
-
-    #[test]
-    fn a_plugin_is_asked_for_what_is_seen() {
-        let levels = [LevelFilter::TRACE, LevelFilter::INFO, LevelFilter::WARN, LevelFilter::ERROR, LevelFilter::OFF].map(level);
-        assert_eq!(levels, [SEVERITY_INFO, SEVERITY_INFO, SEVERITY_WARN, SEVERITY_ERROR, SEVERITY_OFF]);
-    }
 
     /// Notes the level of every event, and panics at one of them.
     #[derive(Clone, Default)]

@@ -13,6 +13,8 @@ pub struct PluginFailure {
     pub path: PathBuf,
     /// The plugin's name, where it has said that.
     pub plugin: Option<String>,
+    /// The engine, where the plugin is used without it.
+    pub engine: Option<i64>,
     /// Why it, or which engine and why, is not used.
     pub reason: String,
 }
@@ -78,7 +80,7 @@ pub(super) struct Loading {
 
 impl Loading {
     pub(super) fn fail(&mut self, path: &Path, plugin: Option<String>, reason: impl Into<String>) {
-        self.found.failures.push(PluginFailure { path: path.to_owned(), plugin, reason: reason.into() });
+        self.found.failures.push(PluginFailure { path: path.to_owned(), plugin, engine: None, reason: reason.into() });
     }
 
     /// Loads one file with what `source` says of it.
@@ -96,26 +98,19 @@ impl Loading {
             return;
         }
         self.files.push((real, source.clone()));
-        let (plugin, problems) = match Plugin::load(path, source.memory, source.hooks) {
-            Ok(loaded) => loaded,
+        let claimed = |id: i64| {
+            let first = self.found.plugins.iter().find(|first| first.engine(id).is_some())?;
+            Some(format!("plugin {} ({}), found before, has it too", first.name(), first.path().display()))
+        };
+        let plugin = match Plugin::load(path, source.memory, source.hooks, claimed) {
+            Ok(plugin) => plugin,
             Err(Problem { plugin, reason }) => return self.fail(path, plugin, reason),
         };
-        for Problem { plugin, reason } in problems {
-            self.fail(path, plugin, reason);
+        for (id, why) in plugin.left_out() {
+            let (plugin, reason) = (Some(plugin.name().to_owned()), format!("engine {} is not used: {why}", engine_id_text(*id)));
+            self.found.failures.push(PluginFailure { path: path.to_owned(), plugin, engine: Some(*id), reason });
         }
-        let mut claimed = Vec::new();
-        for engine in plugin.engines() {
-            if let Some(first) = self.found.plugins.iter().find(|first| first.engine(engine.id).is_some()) {
-                let (name, id) = (first.name(), engine_id_text(engine.id));
-                let reason = format!("engine {id} is not used: plugin {name} ({}), found before, has it too", first.path().display());
-                claimed.push((engine.id, reason));
-            }
-        }
-        let ids: Vec<i64> = claimed.iter().map(|&(id, _)| id).collect();
-        for (_, reason) in claimed {
-            self.fail(path, Some(plugin.name().to_owned()), reason);
-        }
-        self.found.plugins.push(plugin.without(&ids));
+        self.found.plugins.push(plugin);
     }
 
     pub(super) fn finish(self) -> Plugins {

@@ -10,6 +10,45 @@ pub const PLUGIN_PAYLOAD_KIND: &str = "hipdnn-plugin";
 /// its version, is the plugin's.
 pub const PLUGIN_PAYLOAD_VERSION: u32 = 1;
 
+/// The functions that a plugin stores contexts with, in one of the forms that there are of them. What one form has stored, another cannot be
+/// given: the functions that restore have one name and different arguments.
+#[derive(Archive, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[rkyv(derive(Debug))]
+#[non_exhaustive]
+pub enum HookForm {
+    /// `SerializeExecutionContextWithEngineId`; three arguments restore.
+    WithEngineId,
+    /// `SerializeExecutionContext`; three arguments restore.
+    Plain,
+    /// `SerializeExecutionContext`; four arguments restore, the engine config among them.
+    WithConfig,
+    /// Names with `_ext`.
+    Ext,
+}
+
+impl HookForm {
+    /// As a message says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WithEngineId => "SerializeExecutionContextWithEngineId",
+            Self::Plain => "SerializeExecutionContext (hooks=plain)",
+            Self::WithConfig => "SerializeExecutionContext (hooks=config)",
+            Self::Ext => "SerializeExecutionContext_ext",
+        }
+    }
+}
+
+impl From<&ArchivedHookForm> for HookForm {
+    fn from(form: &ArchivedHookForm) -> Self {
+        match form {
+            ArchivedHookForm::WithEngineId => Self::WithEngineId,
+            ArchivedHookForm::Plain => Self::Plain,
+            ArchivedHookForm::WithConfig => Self::WithConfig,
+            ArchivedHookForm::Ext => Self::Ext,
+        }
+    }
+}
+
 /// A plan of a hosted plugin: its bytes whole, and all that says which plugin may have them.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[rkyv(derive(Debug))]
@@ -18,8 +57,8 @@ pub struct PluginProgram {
     pub plugin: String,
     /// Its own version.
     pub plugin_version: String,
-    /// The engine API version that it spoke: major, minor, patch.
-    pub api_version: [u32; 3],
+    /// The functions that stored it.
+    pub hooks: HookForm,
     /// The engine.
     pub engine_id: i64,
     /// The engine config that the graph was compiled with; some plugins want it again.
@@ -66,7 +105,7 @@ mod tests {
         PluginProgram {
             plugin: "p".into(),
             plugin_version: "1.2".into(),
-            api_version: [1, 2, 0],
+            hooks: HookForm::Ext,
             engine_id: -7,
             config: vec![1, 2],
             bytes: vec![3; 100],

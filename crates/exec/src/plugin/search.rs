@@ -76,8 +76,9 @@ impl PluginSearch {
         for Wanted { source, is_optional } in &self.sources {
             let path = source.path.as_path();
             if !path.is_dir() {
+                // A default folder that is not there is no name of a library.
                 if !is_optional || path.exists() {
-                    loading.load(&searched_as_path(path), source);
+                    loading.load(&searched_as_path(&as_library(path)), source);
                 }
                 continue;
             }
@@ -99,6 +100,8 @@ fn hipdnn_folder(variable: impl Fn(&str) -> Option<OsString>) -> (PathBuf, bool)
         return (folder.into(), false);
     }
     let backend = variable(HIPDNN_BACKEND_VARIABLE).and_then(|library| Path::new(&library).parent().map(Path::to_owned));
+    // A bare name is looked for by the system's loader: it says nothing of a folder, least of all of the current one.
+    let backend = backend.filter(|folder| !folder.as_os_str().is_empty());
     let lib = backend.unwrap_or_else(|| Path::new(&variable(ROCM_PATH_VARIABLE).unwrap_or_else(|| DEFAULT_ROCM_PATH.into())).join("lib"));
     (lib.join(HIPDNN_FOLDER), true)
 }
@@ -119,6 +122,21 @@ fn searched_as_path(path: &Path) -> PathBuf {
         Some(parent) if parent.as_os_str().is_empty() => Path::new(".").join(path),
         _ => path.to_owned(),
     }
+}
+
+/// A path without an extension may be the name of a library, and gets the platform's prefix and extension, as hipDNN has it. What is there as it
+/// is written is meant so, and what is there neither way is told as it is written.
+fn as_library(path: &Path) -> PathBuf {
+    if let (Some(name), None, false) = (path.file_name(), path.extension(), path.exists()) {
+        let mut file = OsString::from("lib");
+        file.push(name);
+        file.push(".so");
+        let library = path.with_file_name(file);
+        if library.exists() {
+            return library;
+        }
+    }
+    path.to_owned()
 }
 
 /// The shared libraries of a folder, one level deep, sorted by name.
@@ -149,6 +167,8 @@ mod tests {
         let backend = ("HIPDNN_BACKEND_LIBRARY_PATH", "/b/libhipdnn_backend.so");
         assert_eq!(folder(&[backend, ("ROCM_PATH", "/r")]), ("/b/hipdnn_plugins/engines".into(), true));
         assert_eq!(folder(&[("HIPDNN_PLUGIN_DIR", "/d"), backend]), ("/d".into(), false));
+        let bare = ("HIPDNN_BACKEND_LIBRARY_PATH", "libhipdnn_backend.so");
+        assert_eq!(folder(&[bare, ("ROCM_PATH", "/r")]), ("/r/lib/hipdnn_plugins/engines".into(), true));
     }
 
     #[test]
@@ -176,6 +196,22 @@ mod tests {
         assert!(!first.reason.starts_with(&text.display().to_string()), "{first}");
         assert_eq!((&second.path, &second.plugin), (&absent, &None));
         assert!(second.to_string().starts_with(&format!("{}: it cannot be opened: ", absent.display())), "{second}");
+    }
+
+    #[test]
+    fn a_name_without_extension_is_that_of_a_library() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let failed = |name: &str| {
+            let plugins = PluginSearch::new().add(PluginSource::new(at(name))).load();
+            plugins.failures()[0].path.clone()
+        };
+        std::fs::write(at("libp.so"), "no library").expect("a file");
+        std::fs::write(at("libp.so.so"), "no library").expect("a file");
+        assert_eq!((failed("p"), failed("p.so"), failed("q")), (at("libp.so"), at("p.so"), at("q")));
+        // What is there is meant as it is written.
+        std::fs::write(at("p"), "no library either").expect("a file");
+        assert_eq!(failed("p"), at("p"));
     }
 
     #[test]

@@ -146,6 +146,10 @@ impl fmt::Display for PluginSource {
             StatedHooks::WithConfig => Some(HOOKS_CONFIG),
         };
         match (host, hooks) {
+            // A path that starts like words is read as a path when a folder stands before it.
+            (None, None) if split(self.path.as_os_str(), b':').is_some_and(|(words, _)| words.to_str().is_some_and(are_words)) => {
+                f.write_str("./")?;
+            }
             (None, None) => {}
             (Some(word), None) | (None, Some(word)) => write!(f, "{word}:")?,
             (Some(host), Some(hooks)) => write!(f, "{host},{hooks}:")?,
@@ -170,6 +174,11 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(expected.clone()), "{text}");
             assert_eq!(expected.to_string(), text);
+        }
+        // Paths that look like words.
+        for (path, text) in [("host:/a", "./host:/a"), ("hooks=plain:a", "./hooks=plain:a")] {
+            assert_eq!(source(path, device, StatedHooks::Unstated).to_string(), text);
+            assert_eq!(text.parse(), Ok(source(text, device, StatedHooks::Unstated)));
         }
         assert_eq!("hooks=config,host,host:a".parse(), Ok(source("a", host, StatedHooks::WithConfig)));
         // No known words: a path.

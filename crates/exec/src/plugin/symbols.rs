@@ -1,9 +1,12 @@
 //! The functions of a plugin, resolved into plain pointers.
 
+use super::exit;
+use super::program::HookForm;
 use super::source::StatedHooks;
 use hipplan_engine_abi::functions::*;
 use hipplan_engine_abi::symbols as names;
 use std::ffi::CStr;
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
 /// What is called of a plugin.
@@ -58,6 +61,18 @@ pub(super) enum Hooks {
     },
 }
 
+impl Hooks {
+    /// Which form it is.
+    pub(super) fn form(&self) -> HookForm {
+        match self {
+            Self::WithEngineId { .. } => HookForm::WithEngineId,
+            Self::Plain { .. } => HookForm::Plain,
+            Self::WithConfig { .. } => HookForm::WithConfig,
+            Self::Ext { .. } => HookForm::Ext,
+        }
+    }
+}
+
 /// The exported functions of an open library.
 struct Exports<'l>(&'l libloading::Library);
 
@@ -67,17 +82,6 @@ impl Exports<'_> {
     unsafe fn find<F: Copy>(&self, name: &CStr) -> Option<F> {
         // SAFETY: the type is the symbol's, as the caller promised for the ABI, and whoever names a library as a plugin for the library.
         unsafe { self.0.get::<F>(name.to_bytes_with_nul()) }.ok().map(|symbol| *symbol)
-    }
-
-    /// # Safety
-    /// As of [`find`](Self::find).
-    unsafe fn need<F: Copy>(&self, name: &'static CStr, missing: &mut Vec<&'static CStr>) -> Option<F> {
-        // SAFETY: as the caller promised.
-        let found = unsafe { self.find(name) };
-        if found.is_none() {
-            missing.push(name);
-        }
-        found
     }
 
     /// Which of these names are exported.
@@ -91,92 +95,70 @@ fn list(names: &[&'static CStr]) -> String {
     names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ")
 }
 
+/// Without these, a library is no engine plugin.
+const REQUIRED: [&CStr; 16] = [
+    names::GET_NAME,
+    names::GET_VERSION,
+    names::GET_TYPE,
+    names::GET_LAST_ERROR_STRING,
+    names::GET_ALL_ENGINE_IDS,
+    names::CREATE,
+    names::DESTROY,
+    names::SET_STREAM,
+    names::GET_APPLICABLE_ENGINE_IDS,
+    names::GET_ENGINE_DETAILS,
+    names::DESTROY_ENGINE_DETAILS,
+    names::GET_WORKSPACE_SIZE,
+    names::CREATE_EXECUTION_CONTEXT,
+    names::DESTROY_EXECUTION_CONTEXT,
+    names::GET_WORKSPACE_SIZE_FROM_EXECUTION_CONTEXT,
+    names::EXECUTE_OP_GRAPH,
+];
+
 impl Symbols {
-    /// Opens a library for good and resolves its functions. One that lacks a required one is closed again.
+    /// Opens a library for good and resolves its functions.
     ///
     /// # Errors
     /// What the system's loader says, or which functions are missing.
     pub(super) fn open(path: &Path, stated: StatedHooks) -> Result<Self, String> {
-        let library = open(path)?;
-        let symbols = Self::resolve(&Exports(&library), stated)?;
-        // A plugin may have threads, handlers that run at exit, and texts that are kept: it is never closed.
-        std::mem::forget(library);
-        Ok(symbols)
+        // It may have threads, handlers that run at exit, and texts that are kept: it is never closed, whatever it turns out to be.
+        let library = ManuallyDrop::new(open(path)?);
+        exit::after_load();
+        let exports = Exports(&library);
+        let (_, missing) = exports.present(&REQUIRED);
+        Self::resolve(&exports, stated).ok_or_else(|| format!("it is no engine plugin: it does not export {}", list(&missing)))
     }
 
-    fn resolve(exports: &Exports<'_>, stated: StatedHooks) -> Result<Self, String> {
-        let mut missing = Vec::new();
+    /// Nothing, if a required function is missing.
+    fn resolve(exports: &Exports<'_>, stated: StatedHooks) -> Option<Self> {
         // SAFETY: each field has the ABI's type of the function that is looked up for it.
-        let found = unsafe {
-            let required = (
-                exports.need(names::GET_NAME, &mut missing),
-                exports.need(names::GET_VERSION, &mut missing),
-                exports.need(names::GET_TYPE, &mut missing),
-                exports.need(names::GET_LAST_ERROR_STRING, &mut missing),
-                exports.need(names::GET_ALL_ENGINE_IDS, &mut missing),
-                exports.need(names::CREATE, &mut missing),
-                exports.need(names::DESTROY, &mut missing),
-                exports.need(names::SET_STREAM, &mut missing),
-            );
-            let of_graphs = (
-                exports.need(names::GET_APPLICABLE_ENGINE_IDS, &mut missing),
-                exports.need(names::GET_ENGINE_DETAILS, &mut missing),
-                exports.need(names::DESTROY_ENGINE_DETAILS, &mut missing),
-                exports.need::<GetWorkspaceSize>(names::GET_WORKSPACE_SIZE, &mut missing),
-                exports.need(names::CREATE_EXECUTION_CONTEXT, &mut missing),
-                exports.need(names::DESTROY_EXECUTION_CONTEXT, &mut missing),
-                exports.need(names::GET_WORKSPACE_SIZE_FROM_EXECUTION_CONTEXT, &mut missing),
-                exports.need(names::EXECUTE_OP_GRAPH, &mut missing),
-            );
-            match (required, of_graphs) {
-                (
-                    (
-                        Some(get_name),
-                        Some(get_version),
-                        Some(get_type),
-                        Some(get_last_error_string),
-                        Some(ids),
-                        Some(create),
-                        Some(destroy),
-                        Some(set_stream),
-                    ),
-                    (
-                        Some(applicable),
-                        Some(details),
-                        Some(destroy_details),
-                        Some(_),
-                        Some(context),
-                        Some(destroy_context),
-                        Some(workspace),
-                        Some(execute),
-                    ),
-                ) => Some(Self {
-                    get_name,
-                    get_version,
-                    get_type,
-                    get_last_error_string,
-                    get_api_version: exports.find(names::GET_API_VERSION),
-                    set_logging_callback: exports.find(names::SET_LOGGING_CALLBACK),
-                    set_log_level: exports.find(names::SET_LOG_LEVEL),
-                    get_all_engine_ids: ids,
-                    create,
-                    destroy,
-                    set_stream,
-                    get_applicable_engine_ids: applicable,
-                    get_engine_details: details,
-                    destroy_engine_details: destroy_details,
-                    create_execution_context: context,
-                    destroy_execution_context: destroy_context,
-                    get_workspace_size_from_execution_context: workspace,
-                    execute_op_graph: execute,
-                    execute_op_graph_with_overrides: exports.find(names::EXECUTE_OP_GRAPH_WITH_OVERRIDES),
-                    get_engine_name: exports.find(names::GET_ENGINE_NAME),
-                    hooks: hooks(exports, stated),
-                }),
-                _ => None,
-            }
-        };
-        found.ok_or_else(|| format!("it is no engine plugin: it does not export {}", list(&missing)))
+        unsafe {
+            // Required, and not called: contexts say what they need.
+            exports.find::<GetWorkspaceSize>(names::GET_WORKSPACE_SIZE)?;
+            Some(Self {
+                get_name: exports.find(names::GET_NAME)?,
+                get_version: exports.find(names::GET_VERSION)?,
+                get_type: exports.find(names::GET_TYPE)?,
+                get_last_error_string: exports.find(names::GET_LAST_ERROR_STRING)?,
+                get_api_version: exports.find(names::GET_API_VERSION),
+                set_logging_callback: exports.find(names::SET_LOGGING_CALLBACK),
+                set_log_level: exports.find(names::SET_LOG_LEVEL),
+                get_all_engine_ids: exports.find(names::GET_ALL_ENGINE_IDS)?,
+                create: exports.find(names::CREATE)?,
+                destroy: exports.find(names::DESTROY)?,
+                set_stream: exports.find(names::SET_STREAM)?,
+                get_applicable_engine_ids: exports.find(names::GET_APPLICABLE_ENGINE_IDS)?,
+                get_engine_details: exports.find(names::GET_ENGINE_DETAILS)?,
+                destroy_engine_details: exports.find(names::DESTROY_ENGINE_DETAILS)?,
+                create_execution_context: exports.find(names::CREATE_EXECUTION_CONTEXT)?,
+                destroy_execution_context: exports.find(names::DESTROY_EXECUTION_CONTEXT)?,
+                get_workspace_size_from_execution_context: exports.find(names::GET_WORKSPACE_SIZE_FROM_EXECUTION_CONTEXT)?,
+                execute_op_graph: exports.find(names::EXECUTE_OP_GRAPH)?,
+                execute_op_graph_with_overrides: exports.find(names::EXECUTE_OP_GRAPH_WITH_OVERRIDES),
+                get_engine_name: exports.find(names::GET_ENGINE_NAME),
+                hooks: hooks(exports, stated),
+            })
+        }
     }
 }
 

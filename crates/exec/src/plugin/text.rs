@@ -18,14 +18,20 @@ pub(super) unsafe fn bytes(text: *const c_char) -> Option<Vec<u8>> {
     Some((0..MAX_TEXT).map(byte).take_while(|&b| b != 0).collect())
 }
 
-/// [`bytes`] as text, with replacements for what is not UTF-8 and nothing at a null pointer.
+/// [`bytes`] as text of one line: without white space at its end, with replacements for what is not UTF-8, and with control characters as
+/// escapes, so that it cannot move the cursor of a terminal or pretend to be lines of another; nothing at a null pointer.
 ///
 /// # Safety
 /// As of [`bytes`].
 pub(super) unsafe fn lossy(text: *const c_char) -> String {
     // SAFETY: as the caller promised.
     let bytes = unsafe { bytes(text) }.unwrap_or_default();
-    String::from_utf8_lossy(&bytes).into_owned()
+    let text = String::from_utf8_lossy(&bytes);
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.trim_end().chars() {
+        if c.is_control() { escaped.extend(c.escape_default()) } else { escaped.push(c) }
+    }
+    escaped
 }
 
 /// Most bytes of a name or a version, which are written into plans.
@@ -62,6 +68,7 @@ mod tests {
             assert_eq!(lossy(std::ptr::null()), "");
             assert_eq!(lossy(c"abc".as_ptr()), "abc");
             assert_eq!(lossy(c"a\xffc".as_ptr()), "a\u{fffd}c");
+            assert_eq!(lossy(c"a\x1b[2J\nb \r\n".as_ptr()), "a\\u{1b}[2J\\nb");
             let endless = [b'x'; MAX_TEXT];
             assert_eq!(lossy(endless.as_ptr().cast()).len(), MAX_TEXT);
         }
