@@ -41,12 +41,12 @@ if [ "$packs" -gt 0 ]; then
     # What a host loads is a workspace member of its own profile: with the checks of a debug build here, without coverage.
     CARGO_TARGET_DIR="$out/build" RUSTFLAGS="-Zsanitizer=address" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
         CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo +nightly build --quiet --release --locked -p hipplan-engine --lib --target "$triple"
-    # The plugin in C is for the sanitizer of the program that loads it, which is clang's.
+    # The plugin in C needs a compiler whose sanitizer is that of the program that loads it, LLVM's. Its run-time is the program's.
     for CC in clang clang-22 clang-21 clang-20 clang-19 ''; do
         ! command -v "$CC" >/dev/null || break
     done
     if [ -n "$CC" ]; then
-        export CC HIPPLAN_PLUGIN_CFLAGS="-fsanitize=address -fno-omit-frame-pointer"
+        export CC HIPPLAN_PLUGIN_CFLAGS="-fsanitize=address -fno-sanitize-link-runtime -fno-omit-frame-pointer"
     elif [ "${HIPPLAN_CI:-}" = 1 ]; then
         echo "error: no clang for the plugin in C" >&2
         exit 1

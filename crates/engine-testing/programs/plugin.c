@@ -76,8 +76,9 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const ch
     int engine = engine_of(engine_id);
     if (engine < 0)
         return fail(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, "engine %lld is not of this plugin", (long long)engine_id);
-    if ((ENGINE_NAME_STATUS) != HIPDNN_PLUGIN_STATUS_SUCCESS)
-        return fail((hipdnnPluginStatus_t)(ENGINE_NAME_STATUS), "no name, on purpose");
+    const hipdnnPluginStatus_t status = (hipdnnPluginStatus_t)(ENGINE_NAME_STATUS);
+    if (status != HIPDNN_PLUGIN_STATUS_SUCCESS)
+        return fail(status, "no name, on purpose");
     *name = NAMES[engine];
     return record_leave(ENTRY_GET_ENGINE_NAME);
 }

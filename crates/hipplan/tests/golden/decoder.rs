@@ -244,14 +244,15 @@ pub(crate) fn plugin_payload(file: &[u8]) -> Facts {
     let mut out = payload(file);
     assert!(out.starts_with("payload hipdnn-plugin version 1,"), "{out}");
     let body = &file[file.len() - u64_at(file, 40) as usize..];
-    let p = body.len() - 56;
+    let p = body.len() - 48;
     let list = |at| rows(body, at, 1).map(|at| body[at]).collect::<Vec<_>>();
     _ = writeln!(out, "plugin {} version {}", text(body, p), text(body, p + 8));
-    _ = writeln!(out, "API version {}.{}.{}", u32_at(body, p + 16), u32_at(body, p + 20), u32_at(body, p + 24));
-    zeros(&body[p + 28..p + 32]);
-    _ = writeln!(out, "engine id {}", i64_at(body, p + 32));
-    _ = writeln!(out, "configuration {}", hex(&list(p + 40)));
-    _ = writeln!(out, "bytes {}", hex(&list(p + 48)));
+    assert!(body[p + 16] < 4);
+    zeros(&body[p + 17..p + 24]);
+    _ = writeln!(out, "hooks {}", body[p + 16]);
+    _ = writeln!(out, "engine id {}", i64_at(body, p + 24));
+    _ = writeln!(out, "configuration {}", hex(&list(p + 32)));
+    _ = writeln!(out, "bytes {}", hex(&list(p + 40)));
     out
 }
 

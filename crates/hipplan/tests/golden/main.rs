@@ -8,7 +8,7 @@ mod decoder;
 
 use decoder::Facts;
 use hipplan::plan::{BakedScalar, BindingV1, CodeObjectV1, PayloadHead, PayloadWriter, PlanMetaV1, PlanView, PlanWriter};
-use hipplan::plugin::{ArchivedPluginProgram, PLUGIN_PAYLOAD_KIND, PLUGIN_PAYLOAD_VERSION, PluginProgram};
+use hipplan::plugin::{ArchivedPluginProgram, HookForm, PLUGIN_PAYLOAD_KIND, PLUGIN_PAYLOAD_VERSION, PluginProgram};
 use hipplan::{
     Canonical, DataType, Device, GraphBuf, GraphBuilder, Knob, Limits, Loaders, Plan, PlanIdentity, PlanKey, PlanRef, PointwiseMode,
     RootHash, Runtime, Scalar, ScalarType, Stream, TensorAttributes, TensorValue, VariantPack, Workspace, aligned, canon, ops,
@@ -64,7 +64,7 @@ fn plugin_payload() -> Vec<u8> {
     let program = PluginProgram {
         plugin: "golden plugin".into(),
         plugin_version: "2.1".into(),
-        api_version: [1, 2, 0],
+        hooks: HookForm::WithConfig,
         engine_id: hipplan::engine_id("GOLDEN_ENGINE"),
         config: b"configuration".to_vec(),
         bytes: b"bytes of the plugin".to_vec(),
@@ -199,10 +199,16 @@ fn plugin_facts(file: &[u8]) -> Facts {
     let body = aligned::aligned_copy(view.body());
     let program = rkyv::access::<ArchivedPluginProgram, rkyv::rancor::Error>(&body).expect("valid");
     let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, b| text + &format!("{b:02x}"));
-    let [major, minor, patch] = program.api_version.map(|n| n.to_native());
+    let hooks = match HookForm::from(&program.hooks) {
+        HookForm::WithEngineId => 0,
+        HookForm::Plain => 1,
+        HookForm::WithConfig => 2,
+        HookForm::Ext => 3,
+        other => panic!("{other:?}"),
+    };
     let mut out = payload_facts(file);
     _ = writeln!(out, "plugin {} version {}", program.plugin, program.plugin_version);
-    _ = writeln!(out, "API version {major}.{minor}.{patch}\nengine id {}", program.engine_id);
+    _ = writeln!(out, "hooks {hooks}\nengine id {}", program.engine_id);
     _ = writeln!(out, "configuration {}\nbytes {}", hex(&program.config), hex(&program.bytes));
     out
 }
