@@ -147,7 +147,13 @@ impl Check {
         Ok(if good { Exit::Good } else { Exit::Findings })
     }
 
-    fn outcome(&self, place: &Place, source: &str, imported: &ImportedGraph, seen: &mut HashMap<(GraphKey, Option<i64>), String>) -> Outcome {
+    fn outcome(
+        &self,
+        place: &Place,
+        source: &str,
+        imported: &ImportedGraph,
+        seen: &mut HashMap<(GraphKey, Option<i64>), String>,
+    ) -> Outcome {
         let graph = imported.graph.view();
         let key = match graph.canonical() {
             Ok(canonical) => canonical.key,
