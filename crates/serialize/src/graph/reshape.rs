@@ -78,7 +78,7 @@ pub enum ReshapeError {
         "override shapes: dim {axis} of {tensor} becomes 1, and {other} keeps {found} there, so that {node} would repeat the one for the \
          other; the graph states {declared} for both: override both, or state 1"
     )]
-    Repeated { tensor: TensorLabel, node: NodeLabel, axis: usize, other: TensorLabel, found: i64, declared: i64 },
+    Repeated { tensor: TensorLabel, node: NodeLabel, axis: usize, other: Box<TensorLabel>, found: i64, declared: i64 },
     /// A graph with fields that this version does not know, which a copy would lack.
     #[error("override shapes: {0}")]
     UnknownFields(NoKey),

@@ -189,7 +189,7 @@ impl<'n> Node<'n, '_> {
             tensor: self.graph.tensor_label(input.tensor),
             node: self.graph.node_label(self.node),
             axis,
-            other: self.graph.tensor_label(other.tensor),
+            other: Box::new(self.graph.tensor_label(other.tensor)),
             found,
             declared,
         }
