@@ -13,6 +13,7 @@ mod npy;
 mod output;
 mod plugins;
 mod progress;
+mod ready;
 mod revision;
 mod subject;
 

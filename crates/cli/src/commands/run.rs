@@ -1,20 +1,16 @@
 //! `hipplan run`
 
 use crate::execute::{DeviceOption, POISON, Session, Shape};
-use crate::keys::{self, Pick};
 use crate::plugins::{EngineOptions, PluginOptions};
-use crate::{Exit, Global, inputs, location, npy, output};
+use crate::ready::{PlanFacts, Ready, Wanted};
+use crate::{Exit, Global, npy, output};
 use anyhow::{Context, bail, ensure};
 use hipplan::reference::{CheckReport, HostTensor, Inputs, check_with};
-use hipplan::{
-    BoundPlan, CompiledPlan, DataType, Device, FieldRole, GraphBuf, GraphKey, Limits, Loaders, Plan, PlanBytes, PlanKey, PlanView, Policy,
-    Providers, Request, Restore, ShapeOverride, Site, Target, TensorIx, TensorValue, VerifiedGraph, canon, compile_in_process,
-    describe_misses, find_for_targets,
-};
+use hipplan::{DataType, Device, FieldRole, ShapeOverride, TensorIx, TensorValue, VerifiedGraph};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Execute a stored plan, found by graph or by key
 ///
@@ -69,67 +65,14 @@ pub(crate) struct Run {
     plugins: PluginOptions,
 }
 
-/// What is executed: a plan that is bound, and the graph in the terms of whoever named it.
-struct Subject {
-    plan: PlanFile,
-    bound: BoundPlan,
-    graph: GraphBuf,
-    ready_in: Duration,
-}
-
-/// Where the plan is from.
-enum PlanFile {
-    Stored(PlanBytes),
-    /// Made by this process for itself.
-    Made(Box<CompiledPlan>),
-}
-
-/// What is known of a plan without its payload.
-struct PlanFacts {
-    plan_key: PlanKey,
-    graph_key: GraphKey,
-    provider: String,
-    engine: String,
-    target: String,
-    workspace_size: u64,
-}
-
-impl PlanFile {
-    fn facts(&self) -> anyhow::Result<PlanFacts> {
-        let facts = |view: PlanView<'_>| {
-            let meta = view.meta();
-            PlanFacts {
-                plan_key: meta.plan_key(),
-                graph_key: meta.graph_key(),
-                provider: meta.provider.as_str().to_owned(),
-                engine: meta.engine.as_str().to_owned(),
-                target: meta.target.as_str().to_owned(),
-                workspace_size: meta.workspace_size.to_native(),
-            }
-        };
-        Ok(match self {
-            Self::Stored(bytes) => facts(bytes.view()),
-            Self::Made(plan) => facts(PlanView::open(&plan.bytes)?),
-        })
-    }
-
-    /// What was done before the plan was ready.
-    const fn verb(&self) -> &'static str {
-        match self {
-            Self::Stored(_) => "restored",
-            Self::Made(_) => "compiled",
-        }
-    }
-}
-
 impl Run {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let (device, targets) = self.device.open()?;
         let (policy, providers) = (self.engine.policy()?, self.plugins.providers()?);
-        let Subject { plan, bound, graph, ready_in } = match self.in_process {
-            true => self.compile(&device, &targets, &policy, &providers)?,
-            false => self.find(global, &device, &targets, &policy, providers.loaders())?,
-        };
+        let advice = self.engine.arguments();
+        let wanted =
+            Wanted { what: &self.what, device: &device, targets: &targets, policy: &policy, providers: &providers, advice: &advice };
+        let Ready { plan, bound, graph, ready_in } = if self.in_process { wanted.compile()? } else { wanted.find(global)? };
         let shapes = self.shapes(&graph.view())?;
         // What is executed is the graph with these shapes: inputs, outputs and checks are its own.
         let overrides: Vec<ShapeOverride<'_>> =
@@ -178,60 +121,6 @@ impl Run {
             facts.print(&outputs)?
         }
         Ok(if report.is_none_or(|r| r.passed()) { Exit::Good } else { Exit::Findings })
-    }
-
-    /// Compiles what is named for this process.
-    fn compile(&self, device: &Device, targets: &[Target], policy: &Policy, providers: &Providers) -> anyhow::Result<Subject> {
-        let is_key = keys::may_be_key(&self.what);
-        ensure!(!is_key, "--in-process compiles a graph, and {} is a key: name a file", output::name(&self.what));
-        ensure!(self.what == "-" || Path::new(&self.what).exists(), "{}", keys::neither(&self.what));
-        let (_, imported) = inputs::read_graph(Path::new(&self.what))?;
-        let view = imported.graph.view();
-        let target = targets.first().unwrap_or(device.target()).clone();
-        let site = Site::Present(device.clone(), target);
-        let start = Instant::now();
-        let made = compile_in_process(&view, &Request { site: &site, policy }, providers)?;
-        let ready_in = start.elapsed();
-        Ok(Subject { plan: PlanFile::Made(Box::new(made.plan)), bound: made.bound, graph: imported.graph, ready_in })
-    }
-
-    /// Finds a stored plan and binds it.
-    fn find(&self, global: &Global, device: &Device, targets: &[Target], policy: &Policy, loaders: &Loaders) -> anyhow::Result<Subject> {
-        if keys::may_be_key(&self.what) {
-            let start = Instant::now();
-            let store = location::readable(global)?;
-            let plan = keys::find(&store, &self.what, Pick::For(targets), loaders, policy)?;
-            let bound = Plan::new(plan.view()).with_code_objects(&store).bind_by_key(device, loaders)?;
-            let ready_in = start.elapsed();
-            // The graph of the plan itself, whose uids are ordinals: for inputs, names and checks, not for executing.
-            let graph = canon::decode(plan.view().canonical()?, &Limits::DEFAULT)?;
-            return Ok(Subject { plan: PlanFile::Stored(plan), bound, graph, ready_in });
-        }
-        ensure!(self.what == "-" || Path::new(&self.what).exists(), "{}", keys::neither(&self.what));
-        let (_, imported) = inputs::read_graph(Path::new(&self.what))?;
-        let key = imported.graph.view().canonical()?.key;
-        let policy = policy.preferring(imported.graph.view().preferred_engine_id());
-        let start = Instant::now();
-        let store = location::readable(global)?;
-        match find_for_targets(&store, &key, targets, loaders, &policy) {
-            Restore::Found(plan) => {
-                let open = Plan::new(plan.view()).with_code_objects(&store);
-                let bound = open.bind_by_graph(device, loaders, &imported.graph.view())?;
-                let ready_in = start.elapsed();
-                Ok(Subject { plan: PlanFile::Stored(plan), bound, graph: imported.graph, ready_in })
-            }
-            Restore::Missed(misses) => {
-                let misses = describe_misses(&misses);
-                let target = targets.first().filter(|t| **t != Target::Cpu).map(|t| format!(" --target {t}")).unwrap_or_default();
-                bail!(
-                    "{}: no plan for graph {key} in the store {}: {misses}; compile it first: hipplan compile {}{target}{}",
-                    output::name(&self.what),
-                    output::path(store.root()),
-                    output::name(&self.what),
-                    self.engine.arguments()
-                )
-            }
-        }
     }
 
     /// Refuses what the machine cannot hold, before anything is allocated.

@@ -1,0 +1,142 @@
+//! A plan that is ready to execute: found in the store, or compiled for this process.
+
+use crate::keys::{self, Pick};
+use crate::{Global, inputs, location, output};
+use anyhow::{bail, ensure};
+use hipplan::{
+    BoundPlan, CompiledPlan, Device, GraphBuf, GraphKey, Limits, Plan, PlanBytes, PlanKey, PlanView, Policy, Providers, Request, Restore,
+    Site, Target, canon, compile_in_process, describe_misses, find_for_targets,
+};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What a person named, and what it is to be executed with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'w> {
+    /// A graph in any form, or the first digits of a key.
+    pub(crate) what: &'w str,
+    pub(crate) device: &'w Device,
+    pub(crate) targets: &'w [Target],
+    pub(crate) policy: &'w Policy,
+    pub(crate) providers: &'w Providers,
+    /// Options that compiling would need, each after a blank.
+    pub(crate) advice: &'w str,
+}
+
+/// A plan that is bound, and the graph in the terms of whoever named it.
+pub(crate) struct Ready {
+    pub(crate) plan: PlanFile,
+    pub(crate) bound: BoundPlan,
+    pub(crate) graph: GraphBuf,
+    pub(crate) ready_in: Duration,
+}
+
+/// Where the plan is from.
+pub(crate) enum PlanFile {
+    Stored(PlanBytes),
+    /// Made by this process for itself.
+    Made(Box<CompiledPlan>),
+}
+
+/// What is known of a plan without its payload.
+pub(crate) struct PlanFacts {
+    pub(crate) plan_key: PlanKey,
+    pub(crate) graph_key: GraphKey,
+    pub(crate) provider: String,
+    pub(crate) engine: String,
+    pub(crate) target: String,
+    pub(crate) workspace_size: u64,
+}
+
+impl PlanFile {
+    pub(crate) fn facts(&self) -> anyhow::Result<PlanFacts> {
+        let facts = |view: PlanView<'_>| {
+            let meta = view.meta();
+            PlanFacts {
+                plan_key: meta.plan_key(),
+                graph_key: meta.graph_key(),
+                provider: meta.provider.as_str().to_owned(),
+                engine: meta.engine.as_str().to_owned(),
+                target: meta.target.as_str().to_owned(),
+                workspace_size: meta.workspace_size.to_native(),
+            }
+        };
+        Ok(match self {
+            Self::Stored(bytes) => facts(bytes.view()),
+            Self::Made(plan) => facts(PlanView::open(&plan.bytes)?),
+        })
+    }
+
+    /// What was done before the plan was ready.
+    pub(crate) const fn verb(&self) -> &'static str {
+        match self {
+            Self::Stored(_) => "restored",
+            Self::Made(_) => "compiled",
+        }
+    }
+}
+
+impl Wanted<'_> {
+    /// Compiles what is named for this process.
+    ///
+    /// # Errors
+    /// It is no graph, or no engine takes it.
+    pub(crate) fn compile(&self) -> anyhow::Result<Ready> {
+        let Self { what, device, targets, policy, providers, .. } = *self;
+        let is_key = keys::may_be_key(what);
+        ensure!(!is_key, "--in-process compiles a graph, and {} is a key: name a file", output::name(what));
+        ensure!(what == "-" || Path::new(what).exists(), "{}", keys::neither(what));
+        let (_, imported) = inputs::read_graph(Path::new(what))?;
+        let view = imported.graph.view();
+        let target = targets.first().unwrap_or(device.target()).clone();
+        let site = Site::Present(device.clone(), target);
+        let start = Instant::now();
+        let made = compile_in_process(&view, &Request { site: &site, policy }, providers)?;
+        let ready_in = start.elapsed();
+        Ok(Ready { plan: PlanFile::Made(Box::new(made.plan)), bound: made.bound, graph: imported.graph, ready_in })
+    }
+
+    /// Finds a stored plan and binds it.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be bound.
+    pub(crate) fn find(&self, global: &Global) -> anyhow::Result<Ready> {
+        let Self { what, device, targets, policy, providers, .. } = *self;
+        let loaders = providers.loaders();
+        if keys::may_be_key(what) {
+            let start = Instant::now();
+            let store = location::readable(global)?;
+            let plan = keys::find(&store, what, Pick::For(targets), loaders, policy)?;
+            let bound = Plan::new(plan.view()).with_code_objects(&store).bind_by_key(device, loaders)?;
+            let ready_in = start.elapsed();
+            // The graph of the plan itself, whose uids are ordinals: for inputs, names and checks, not for executing.
+            let graph = canon::decode(plan.view().canonical()?, &Limits::DEFAULT)?;
+            return Ok(Ready { plan: PlanFile::Stored(plan), bound, graph, ready_in });
+        }
+        ensure!(what == "-" || Path::new(what).exists(), "{}", keys::neither(what));
+        let (_, imported) = inputs::read_graph(Path::new(what))?;
+        let key = imported.graph.view().canonical()?.key;
+        let policy = policy.preferring(imported.graph.view().preferred_engine_id());
+        let start = Instant::now();
+        let store = location::readable(global)?;
+        match find_for_targets(&store, &key, targets, loaders, &policy) {
+            Restore::Found(plan) => {
+                let open = Plan::new(plan.view()).with_code_objects(&store);
+                let bound = open.bind_by_graph(device, loaders, &imported.graph.view())?;
+                let ready_in = start.elapsed();
+                Ok(Ready { plan: PlanFile::Stored(plan), bound, graph: imported.graph, ready_in })
+            }
+            Restore::Missed(misses) => {
+                let misses = describe_misses(&misses);
+                let target = targets.first().filter(|t| **t != Target::Cpu).map(|t| format!(" --target {t}")).unwrap_or_default();
+                bail!(
+                    "{}: no plan for graph {key} in the store {}: {misses}; compile it first: hipplan compile {}{target}{}",
+                    output::name(what),
+                    output::path(store.root()),
+                    output::name(what),
+                    self.advice
+                )
+            }
+        }
+    }
+}
