@@ -36,6 +36,7 @@ pub mod code_object;
 pub mod conv_problem;
 pub mod diff;
 pub mod driver;
+mod engine_id;
 pub mod enums;
 pub mod error;
 pub mod explain;
@@ -62,15 +63,13 @@ pub use attributes::{AttributeError, AttributeValue, TensorAttribute};
 pub use builder::{GraphBuilder, TensorAttributes};
 pub use canon::Canonical;
 pub use conv_problem::{ConvDirection, ConvEpilogue, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
+pub use engine_id::{engine_id, engine_id_of_text, engine_id_text};
 pub use enums::*;
 pub use error::GraphError;
 pub use floors::{Feature, Features};
 pub use graph::{GraphBuf, NodeIx, OperandRef, ReshapeError, ShapeOverride, TensorIx, TensorView, VerifiedGraph};
 pub use handle::TensorHandle;
-pub use key::{
-    ContentHash, Digest, GraphKey, Knob, PlanIdentity, PlanKey, PlanRef, Policy, RootHash, SelectionKey, engine_id, engine_id_of_text,
-    engine_id_text,
-};
+pub use key::{ContentHash, Digest, GraphKey, Knob, PlanIdentity, PlanKey, PlanRef, Policy, RootHash, SelectionKey};
 pub use limits::Limits;
 pub use ops::{FieldRole, Op, OpKind, Uid};
 pub use scalar::{Scalar, ScalarType};
