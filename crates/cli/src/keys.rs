@@ -2,7 +2,7 @@
 
 use crate::output;
 use anyhow::bail;
-use hipplan::{GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, Target, find_for_targets};
+use hipplan::{Device, GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, Target, find_for_targets};
 
 /// Shortest prefix of a key that is looked for.
 const SHORTEST: usize = 4;
@@ -13,7 +13,7 @@ pub(crate) enum Pick<'t> {
     /// The only one, whatever its target.
     Only,
     /// The best of one graph, for the first of these targets that has one.
-    For(&'t [Target]),
+    For(Option<&'t Device>, &'t [Target]),
     /// Any of one graph: all have the same in them.
     Graph,
 }
@@ -56,8 +56,8 @@ impl Found {
 pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders, policy: &Policy) -> anyhow::Result<PlanBytes> {
     let text = text.to_ascii_lowercase();
     if let Ok(graph) = text.parse::<GraphKey>()
-        && let Pick::For(targets) = pick
-        && let Some(plan) = selected(store, &graph, targets, loaders, policy)
+        && let Pick::For(device, targets) = pick
+        && let Some(plan) = selected(store, &graph, device, targets, loaders, policy)
     {
         return Ok(plan);
     }
@@ -86,7 +86,7 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders,
         bail!("no graph key or plan key in the store {root}{asked} {} {text}", if text.len() == 64 { "is" } else { "starts with" });
     }
     let all_found = list(&found);
-    if let Pick::For(targets) = pick {
+    if let Pick::For(_, targets) = pick {
         let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
         let rank = |one: &Found| targets.iter().position(|t| *t == one.target);
         found.retain(|one| rank(one).is_some());
@@ -105,7 +105,7 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders,
     let (graph, target) = (found[0].graph, found[0].target.clone());
     let are_alike = found.iter().all(|one| one.graph == graph && (one.target == target || matches!(pick, Pick::Graph)));
     if found.len() > 1 && are_alike && graph.to_string().starts_with(&text) {
-        if let Some(plan) = target.parse().ok().and_then(|target| selected(store, &graph, &[target], loaders, policy)) {
+        if let Some(plan) = target.parse().ok().and_then(|target| selected(store, &graph, None, &[target], loaders, policy)) {
             return Ok(plan);
         }
         if matches!(pick, Pick::Graph) {
@@ -135,8 +135,15 @@ fn list(found: &[Found]) -> String {
 }
 
 /// The plan that is selected for a graph and the first of these targets that has one.
-fn selected(store: &Store, graph: &GraphKey, targets: &[Target], loaders: &Loaders, policy: &Policy) -> Option<PlanBytes> {
-    match find_for_targets(store, graph, targets, loaders, policy) {
+fn selected(
+    store: &Store,
+    graph: &GraphKey,
+    device: Option<&Device>,
+    targets: &[Target],
+    loaders: &Loaders,
+    policy: &Policy,
+) -> Option<PlanBytes> {
+    match find_for_targets(store, graph, device, targets, loaders, policy) {
         Restore::Found(plan) => Some(plan),
         Restore::Missed(_) => None,
     }

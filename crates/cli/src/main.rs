@@ -18,6 +18,7 @@ mod revision;
 mod subject;
 
 use clap::Parser;
+use hipplan::CompileError;
 use std::process::ExitCode;
 
 /// Compile neural-network op graphs into plans once, keep them in a store, run them in any later process.
@@ -89,7 +90,9 @@ fn main() -> ExitCode {
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             anstream::eprintln!("{}hipplan:{} {}", output::BAD, output::RESET, output::error(&error));
-            ExitCode::from(2)
+            // Everything was done, and no engine takes the graph.
+            let is_refused = |e: &CompileError| matches!(e, CompileError::NoApplicableEngines { .. } | CompileError::CannotPersist { .. });
+            ExitCode::from(if error.downcast_ref().is_some_and(is_refused) { 3 } else { 2 })
         }
     }
 }

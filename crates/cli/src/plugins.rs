@@ -19,6 +19,12 @@ pub(crate) struct PluginOptions {
 }
 
 impl PluginOptions {
+    /// The options as they were given, each after a blank, for advice.
+    pub(crate) fn arguments(&self) -> String {
+        let plugins = self.plugins.iter().map(|plugin| format!(" --plugin {}", output::name(&plugin.to_string())));
+        plugins.chain(self.hipdnn_plugins.then(|| " --hipdnn-plugins".to_owned())).collect()
+    }
+
     /// The built-in providers, and behind them the plugins. Those that cannot be loaded are warned of.
     pub(crate) fn providers(&self) -> anyhow::Result<Providers> {
         let mut search = PluginSearch::new();
@@ -45,8 +51,8 @@ impl PluginOptions {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Engines")]
 pub(crate) struct EngineOptions {
-    /// Only this engine: its name, or its id as 0x and 16 digits
-    #[arg(long, value_name = "NAME")]
+    /// Only this engine: its name, or its id in hexadecimal (0x...) or decimal
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     engine: Option<String>,
     /// Only engines of this provider
     #[arg(long, value_name = "NAME")]

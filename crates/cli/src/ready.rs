@@ -106,7 +106,7 @@ impl Wanted<'_> {
         if keys::may_be_key(what) {
             let start = Instant::now();
             let store = location::readable(global)?;
-            let plan = keys::find(&store, what, Pick::For(targets), loaders, policy)?;
+            let plan = keys::find(&store, what, Pick::For(Some(device), targets), loaders, policy)?;
             let bound = Plan::new(plan.view()).with_code_objects(&store).bind_by_key(device, loaders)?;
             let ready_in = start.elapsed();
             // The graph of the plan itself, whose uids are ordinals: for inputs, names and checks, not for executing.
@@ -119,7 +119,7 @@ impl Wanted<'_> {
         let policy = policy.preferring(imported.graph.view().preferred_engine_id());
         let start = Instant::now();
         let store = location::readable(global)?;
-        match find_for_targets(&store, &key, targets, loaders, &policy) {
+        match find_for_targets(&store, &key, Some(device), targets, loaders, &policy) {
             Restore::Found(plan) => {
                 let open = Plan::new(plan.view()).with_code_objects(&store);
                 let bound = open.bind_by_graph(device, loaders, &imported.graph.view())?;
@@ -129,8 +129,9 @@ impl Wanted<'_> {
             Restore::Missed(misses) => {
                 let misses = describe_misses(&misses);
                 let target = targets.first().filter(|t| **t != Target::Cpu).map(|t| format!(" --target {t}")).unwrap_or_default();
+                let place = global.store.as_deref().map(|path| format!(" --store {}", output::path(path))).unwrap_or_default();
                 bail!(
-                    "{}: no plan for graph {key} in the store {}: {misses}; compile it first: hipplan compile {}{target}{}",
+                    "{}: no plan for graph {key} in the store {}: {misses}; compile it first: hipplan compile {}{place}{target}{}",
                     output::name(what),
                     output::path(store.root()),
                     output::name(what),

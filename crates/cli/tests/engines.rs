@@ -101,11 +101,100 @@ fn an_engine_that_cannot_persist_runs_in_one_process() {
     );
     let (code, ran) = scratch.json(&[&["run", "default.json", "--in-process", "--check"][..], &with].concat());
     assert!(code == 0 && ran["ready_by"] == "compiled" && ran["check"]["passed"] == true, "{ran}");
+    let ran = scratch.run(&["run", "default.json", "--in-process", "--engine", "NO_SUCH"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
     // Where another engine can, a store takes that one.
     let ran = scratch.run(&["compile", "default.json", "--store", "s", "--plugin", &forgetful]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let ran = scratch.run(&["run", "00ff00ff00ff", "--in-process"]);
     assert!(ran.code == 2 && ran.err.contains("is a key"), "{ran:?}");
+}
+
+/// A plugin that reads another payload format than it wrote, a plan that is damaged where only the graph stands: there are others.
+#[test]
+fn what_cannot_be_used_is_compiled_again_and_passed_over() {
+    let scratch = Scratch::new();
+    with_default(&scratch);
+    let [old, new] = ["1", "2"].map(|format| host(&plugin("formats", &[&format!("PAYLOAD_VERSION={format}")])));
+    let compile = |plugin: &str| {
+        let (code, told) = scratch.json(&["compile", "default.json", "--store", "s", "--plugin", plugin, "--provider", "formats"]);
+        assert_eq!(code, 0, "{told}");
+        told["rows"][0]["outcome"].clone()
+    };
+    let outcomes = [compile(&old), compile(&old), compile(&new), compile(&new)];
+    assert_eq!(outcomes, ["compiled", "present", "compiled", "present"].map(Value::from));
+    let provider = |plugin: &str, more: &[&str]| {
+        let (code, ran) = scratch.json(&[&["run", "default.json", "--store", "s", "--plugin", plugin][..], more].concat());
+        assert_eq!(code, 0, "{ran}");
+        ran["provider"].clone()
+    };
+    assert_eq!(provider(&new, &["--provider", "formats"]), "formats");
+    assert_eq!(scratch.run(&["compile", "default.json", "--store", "s"]).code, 0);
+    assert_eq!(provider(&old, &[]), "cpu");
+
+    // The canonical graph of the cpu plan: a lookup goes on to the plan of the plugin.
+    let plans = common::tree(&scratch.path("s/plans"));
+    for (path, mut bytes) in plans {
+        if bytes.windows(11).any(|w| w == b"HIPPLAN_CPU") {
+            let at = bytes.windows(7).position(|w| w == b"HPCANON").expect("an encoding") + 20;
+            bytes[at] ^= 1;
+            std::fs::write(scratch.path("s/plans").join(path), bytes).expect("written");
+        }
+    }
+    assert_eq!(provider(&new, &[]), "formats");
+}
+
+#[test]
+fn files_that_are_no_plugins_end_nothing() {
+    let scratch = Scratch::new();
+    with_default(&scratch);
+    let whole = std::fs::read(plugin("good", &[])).expect("a library");
+    for (name, len) in [("a.so", whole.len()), ("b.so", 8192), ("c.so", 100), ("d.so", 0)] {
+        scratch.write(&format!("folder/{name}"), &whole[..len]);
+    }
+    scratch.write("folder/e.so", "no library");
+    let (code, told) = scratch.json(&["engines", "default.json", "--plugin", "host:folder", "--quiet"]);
+    assert!(code == 0 && told["providers"].as_array().is_some_and(|p| p.len() == 3), "{told}");
+    let unusable = told["unusable"].as_array().expect("a list");
+    assert_eq!(unusable.len(), 4, "{unusable:?}");
+    assert!(unusable.iter().filter(|u| u["reason"].as_str().is_some_and(|r| r.contains("cut off"))).count() >= 1, "{unusable:?}");
+    let pipe = scratch.path("pipe.so");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    let ran = scratch.run(&["engines", "--plugin", &host(&pipe)]);
+    assert!(ran.code == 0 && ran.out.contains("no regular file"), "{ran:?}");
+    let cpu = host(&plugin("cpu", &[]));
+    let ran = scratch.run(&["engines", "--plugin", &cpu]);
+    assert!(ran.out.contains("calls itself cpu"), "{ran:?}");
+}
+
+/// Loading a plugin that was built for speed leaves the arithmetic of other engines alone.
+#[test]
+fn a_plugin_does_not_change_how_others_compute() {
+    let scratch = Scratch::new();
+    scratch.write("plain.json", scalar_graph(r#", "value_type": "Float32Value", "value": 1.0"#));
+    assert_eq!(scratch.run(&["compile", "plain.json", "--store", "s"]).code, 0);
+    // A denormal number.
+    let mut npy = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }".to_vec();
+    npy.resize(127, b' ');
+    npy.push(b'\n');
+    npy.extend([1e-40_f32; 4].iter().flat_map(|x| x.to_le_bytes()));
+    scratch.write("x.npy", npy);
+    let source = scratch.write("fast.c", "static void __attribute__((constructor)) fast(void) { __builtin_ia32_ldmxcsr(0x9fc0); }");
+    let library = scratch.path("fast.so");
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let built = std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().expect("cc");
+    assert!(built.success());
+    let output = |more: &[&str]| {
+        let ran = scratch.run(&[&["run", "plain.json", "--store", "s", "--input", "x=x.npy", "-o", "out"][..], more].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        common::tree(&scratch.path("out"))
+    };
+    let without = output(&[]);
+    assert!(without.values().all(|bytes| bytes.ends_with(&1e-40_f32.to_le_bytes())));
+    assert_eq!(output(&["--plugin", &host(&library)]), without);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The executing half of a provider: payload in, executable out.
 
 use crate::arguments::Arguments;
+use crate::code_objects::NoCodeObjects;
 use crate::{CodeObjects, Device, ExecError, Requirement, Stream, WorkspaceRef};
 use hipplan_serialize::plan::{PayloadError, PayloadView, PlanView};
 use std::ops::RangeInclusive;
@@ -19,6 +20,11 @@ pub trait Loader: Send + Sync {
     /// Why it cannot.
     fn accepts(&self, _plan: &PlanView<'_>, _payload: &PayloadView<'_>) -> Result<(), ExecError> {
         Ok(())
+    }
+
+    /// Whether only loading a payload tells if it is taken: the provider checks bytes of its own, of which the payload's version says nothing.
+    fn judges_payload(&self) -> bool {
+        false
     }
 
     /// Makes a payload executable on a device. Kind and version have been accepted, the runtime set agrees with the bindings, and the
@@ -92,6 +98,18 @@ impl Loaders {
     /// No loader does, or the payload's head is damaged.
     pub fn accept(&self, plan: &PlanView<'_>) -> Result<(), ExecError> {
         self.loader_of(plan).map(|_| ())
+    }
+
+    /// [`accept`](Self::accept), and where only loading tells, whether it can be loaded on the device.
+    ///
+    /// # Errors
+    /// As of [`accept`](Self::accept), or what loading reports.
+    pub fn accept_on(&self, plan: &PlanView<'_>, device: &Device) -> Result<(), ExecError> {
+        let (loader, payload) = self.loader_of(plan)?;
+        if loader.judges_payload() {
+            loader.load(plan, &payload, device, &NoCodeObjects)?;
+        }
+        Ok(())
     }
 
     /// The first loader that takes a plan's payload, and the payload behind its version check. Two loaders of one kind are both asked; what

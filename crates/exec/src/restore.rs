@@ -1,6 +1,7 @@
 //! From a key to the bytes of a plan: the lookup that a fresh process makes.
 
 use crate::{Device, ExecError, Loaders};
+use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{GraphKey, Policy, SelectionKey, Target};
 use hipplan_store::{Lookup, Miss, PlanBytes, Store};
 
@@ -34,15 +35,23 @@ pub fn describe_misses(misses: &[(String, RestoreMiss)]) -> String {
 ///
 /// A plan that cannot be read, or that no loader accepts, is passed over for the next one; no fault of the store fails the caller.
 pub fn find_by_graph_key(store: &Store, graph: &GraphKey, device: &Device, loaders: &Loaders, policy: &Policy) -> Restore {
-    find_for_targets(store, graph, &device.targets(), loaders, policy)
+    find_for_targets(store, graph, Some(device), &device.targets(), loaders, policy)
 }
 
-/// As [`find_by_graph_key`], for the first of these targets that has a plan to use.
+/// As [`find_by_graph_key`], for the first of these targets that has a plan to use. Without a device, a plan whose provider judges its own
+/// bytes is believed to be one.
 ///
 /// What was compiled for the very request comes first; then what was compiled for it without its preference; then, among all plans of the
 /// graph, one that the policy admits: such as one of the engine that is asked for, which was compiled because its graph prefers it.
-pub fn find_for_targets(store: &Store, graph: &GraphKey, targets: &[Target], loaders: &Loaders, policy: &Policy) -> Restore {
-    let mut search = Search { store, loaders, policy, misses: Vec::new() };
+pub fn find_for_targets(
+    store: &Store,
+    graph: &GraphKey,
+    device: Option<&Device>,
+    targets: &[Target],
+    loaders: &Loaders,
+    policy: &Policy,
+) -> Restore {
+    let mut search = Search { store, device, loaders, policy, misses: Vec::new() };
     let own = |target: &str| SelectionKey::new(graph, target, policy);
     if policy.preferred.is_some() {
         if let Some(found) = search.find(targets, own) {
@@ -74,12 +83,22 @@ pub fn find_for_targets(store: &Store, graph: &GraphKey, targets: &[Target], loa
 
 struct Search<'s> {
     store: &'s Store,
+    device: Option<&'s Device>,
     loaders: &'s Loaders,
     policy: &'s Policy,
     misses: Vec<(String, RestoreMiss)>,
 }
 
 impl Search<'_> {
+    /// Whether a plan can be used: what binding it by graph would find wrong with it comes to light while there are others to take.
+    fn accept(&self, plan: &PlanView<'_>) -> Result<(), ExecError> {
+        plan.canonical()?;
+        match self.device {
+            Some(device) => self.loaders.accept_on(plan, device),
+            None => self.loaders.accept(plan),
+        }
+    }
+
     /// The first usable plan of the records with these keys, by target; plans of the preferred engine come first in each.
     fn find(&mut self, targets: &[Target], key: impl Fn(&str) -> SelectionKey) -> Option<PlanBytes> {
         for target in targets {
@@ -104,7 +123,7 @@ impl Search<'_> {
                 if !view.meta().satisfies(self.policy) {
                     continue;
                 }
-                if let Err(error) = self.loaders.accept(&view) {
+                if let Err(error) = self.accept(&view) {
                     self.misses.push((target.clone(), RestoreMiss::NotAccepted(error)));
                     continue;
                 }

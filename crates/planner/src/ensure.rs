@@ -49,7 +49,11 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
             let Some((bytes, code_objects)) = read(store, plan_ref) else { continue };
             whole.push(*plan_ref);
             // What no loader here accepts stays for those who have one.
-            if best.is_none() && providers.loaders().accept(&bytes.view()).is_ok() {
+            let accepted = match request.site.device() {
+                Some(device) => providers.loaders().accept_on(&bytes.view(), device),
+                None => providers.loaders().accept(&bytes.view()),
+            };
+            if best.is_none() && accepted.is_ok() {
                 best = Some((*plan_ref, bytes, code_objects));
             }
         }

@@ -167,7 +167,7 @@ impl Check {
         seen.insert(one, source.to_owned());
         let Place { store, device, targets, providers, policy } = place;
         let policy = policy.preferring(graph.preferred_engine_id());
-        let plan = match find_for_targets(store, &key, targets, providers.loaders(), &policy) {
+        let plan = match find_for_targets(store, &key, Some(device), targets, providers.loaders(), &policy) {
             Restore::Found(plan) => plan,
             Restore::Missed(misses) => return Outcome::NoPlan(describe_misses(&misses).to_string()),
         };

@@ -42,7 +42,7 @@ enum Pair {
 impl Diff {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         anyhow::ensure!(!(self.a == "-" && self.b == "-"), "standard input can be read once only");
-        let pick = self.target.as_ref().map_or(Pick::Only, |target| Pick::For(std::slice::from_ref(target)));
+        let pick = self.target.as_ref().map_or(Pick::Only, |target| Pick::For(None, std::slice::from_ref(target)));
         let pair = match (subject::read_valid(global, &self.a, pick)?, subject::read_valid(global, &self.b, pick)?) {
             (Subject::Plan(a), Subject::Plan(b)) => Pair::Plans(a, b),
             (a, b) => Pair::Graphs(graph_of(a, &self.a)?, graph_of(b, &self.b)?),

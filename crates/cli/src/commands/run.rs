@@ -69,7 +69,7 @@ impl Run {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let (device, targets) = self.device.open()?;
         let (policy, providers) = (self.engine.policy()?, self.plugins.providers()?);
-        let advice = self.engine.arguments();
+        let advice = self.plugins.arguments() + &self.engine.arguments();
         let wanted =
             Wanted { what: &self.what, device: &device, targets: &targets, policy: &policy, providers: &providers, advice: &advice };
         let Ready { plan, bound, graph, ready_in } = if self.in_process { wanted.compile()? } else { wanted.find(global)? };

@@ -57,7 +57,7 @@ impl Show {
         ensure!(is_picture || self.output.is_none(), "--output needs --svg or --dot");
         ensure!(!(is_picture && global.json), "--json and a picture exclude each other");
         let pick = match &self.target {
-            Some(target) => Pick::For(std::slice::from_ref(target)),
+            Some(target) => Pick::For(None, std::slice::from_ref(target)),
             // A picture is of the graph, whatever the target.
             None if is_picture => Pick::Graph,
             None => Pick::Only,

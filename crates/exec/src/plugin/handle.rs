@@ -6,6 +6,7 @@
 use super::call::{Library, PluginId, RawHandle};
 use super::error::PluginError;
 use super::exit;
+use super::float_state::FloatState;
 use crate::hip::{self, CurrentDevice, HipError};
 use crate::lock::lock;
 use crate::memory_space::SpaceKey;
@@ -200,6 +201,7 @@ pub(super) fn with_handle<T>(
     call: impl FnOnce(RawHandle) -> Result<T, PluginError>,
 ) -> Result<T, PluginError> {
     let _current = enter(device)?;
+    let _state = FloatState::keep();
     let purpose = Purpose { plugin: library.id(), space: space_key(device), stream: stream.key };
     let lease = match POOL.try_with(|pool| pool.borrow_mut().take(purpose)) {
         Ok(Some(handle)) => Lease { purpose, handle },

@@ -10,6 +10,8 @@ use std::ffi::{CStr, c_char};
 
 /// Most engines of one plugin.
 const MAX_ENGINES: u32 = 4096;
+/// Names of providers: plans are known by them.
+const RESERVED: [&str; 2] = ["cpu", "hip"];
 /// The greatest component of an API version that anybody means.
 const MAX_COMPONENT: u32 = 9999;
 
@@ -30,6 +32,9 @@ pub(super) struct Identity {
 pub(super) fn identify(symbols: &Symbols) -> Result<Identity, (Option<String>, String)> {
     let name = ask(symbols, names::GET_NAME, symbols.get_name).map_err(|reason| (None, reason))?;
     let fail = |reason: String| (Some(name.clone()), reason);
+    if RESERVED.contains(&name.as_str()) {
+        return Err(fail(format!("it calls itself {name}, which is a built-in provider")));
+    }
     let found = plugin_type(symbols).map_err(fail)?;
     if found != TYPE_ENGINE {
         return Err(fail(format!("it is a plugin of type {found}, expected {TYPE_ENGINE} (engine)")));

@@ -3,6 +3,7 @@
 use super::call::Library;
 use super::context::{PluginContext, Subject};
 use super::error::{PluginError, memory_advice};
+use super::float_state::FloatState;
 use super::handle::{self, PluginStream};
 use super::handshake::{self, Identity};
 use super::log;
@@ -57,6 +58,7 @@ impl Plugin {
         stated: StatedHooks,
         claimed: impl Fn(i64) -> Option<String>,
     ) -> Result<Self, Problem> {
+        let _state = FloatState::keep();
         let symbols = Symbols::open(path, stated).map_err(|reason| Problem { plugin: None, reason })?;
         // First of all: what it says of itself may be worth a line.
         log::connect(path, &symbols);

@@ -125,6 +125,10 @@ impl Loader for PluginLoader {
         PLUGIN_PAYLOAD_VERSION..=PLUGIN_PAYLOAD_VERSION
     }
 
+    fn judges_payload(&self) -> bool {
+        true
+    }
+
     fn accepts(&self, plan: &PlanView<'_>, payload: &PayloadView<'_>) -> Result<(), ExecError> {
         self.choose(plan, payload).map(|_| ())
     }

@@ -4,7 +4,7 @@
 //! What can be checked of a plugin is checked, and a plugin that breaks the ABI is an error that names it and leaves the others be: wrong
 //! counts, ids that are repeated or unknown, null where something should be, no bytes, absurd sizes and versions. What cannot be isolated:
 //! a plugin is code in this process. It can crash it, write where it likes, hang, change what its thread has set, or say that it does what
-//! it does not. Name no plugin that you would not link with.
+//! it does not. Name no plugin that you would not link with. The floating-point state of the calling thread is put back after every call.
 //!
 //! A plugin's library is never closed. Every thread has handles of its own, by device and stream, which others take over when it ends; none is
 //! destroyed. Once the process has begun to exit, nothing is given back. On a HIP device executions are put on the stream; that a scalar has
@@ -19,7 +19,7 @@
 //! * a plugin that computes on HIP devices does so on the one that is current, of the HIP runtime that the process finds.
 //!
 //! Unsafe code is in the modules of what calls, or is called by, a plugin: `symbols`, `handshake`, `answers`, `call`, `given`, `text`, `log`; in the uses
-//! of `call` in `handle`, `context`, `hosted` and `executable`; and in `exit` and `secure`.
+//! of `call` in `handle`, `context`, `hosted` and `executable`; and in `exit`, `float_state` and `secure`.
 
 mod answers;
 mod call;
@@ -27,6 +27,8 @@ mod context;
 mod error;
 mod executable;
 mod exit;
+mod file;
+mod float_state;
 mod given;
 mod handle;
 mod handshake;

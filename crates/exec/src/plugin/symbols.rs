@@ -1,6 +1,7 @@
 //! The functions of a plugin, resolved into plain pointers.
 
 use super::exit;
+use super::file;
 use super::program::HookForm;
 use super::source::StatedHooks;
 use hipplan_engine_abi::functions::*;
@@ -163,6 +164,7 @@ impl Symbols {
 }
 
 fn open(path: &Path) -> Result<libloading::Library, String> {
+    file::check(path)?;
     #[cfg(unix)]
     // SAFETY: whoever names a library as a plugin has it run code in this process; its constructors have no requirements. Its symbols are
     // its own (RTLD_LOCAL), and all that it needs is there when it is loaded (RTLD_NOW).

@@ -256,7 +256,7 @@ fn a_plan_for_one_feature_alone_is_bound_where_it_loads() {
     let (store, loaders) = (stored.runtime.store(), Loaders::default());
     assert!(matches!(find_by_graph_key(store, &key, &device, &loaders, &Policy::DEFAULT), Restore::Missed(tried) if tried.len() == 4));
     let targets = ["gfx942:xnack-".parse::<Target>().expect("a target")];
-    let Restore::Found(bytes) = find_for_targets(store, &key, &targets, &loaders, &Policy::DEFAULT) else { panic!("its own target") };
+    let Restore::Found(bytes) = find_for_targets(store, &key, None, &targets, &loaders, &Policy::DEFAULT) else { panic!("its own target") };
     let plan = Plan::new(bytes.view()).with_code_objects(store);
     let mut bound = plan.bind_by_key(&device, &loaders).expect("bound");
     let mut buffers = Buffers::new(&full.device(0), &bound);

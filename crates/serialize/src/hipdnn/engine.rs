@@ -56,7 +56,7 @@ impl EngineDetails {
             return Err(EngineDetailsError::Limit { found, limit });
         }
         let details = flatbuffers::root_with_opts::<wire::EngineDetails<'_>>(&verifier_options(limits), bytes)
-            .map_err(|e| EngineDetailsError::Damaged(e.to_string().trim().replace('\n', "; ")))?;
+            .map_err(|e| EngineDetailsError::Damaged(e.to_string().split_whitespace().collect::<Vec<_>>().join(" ")))?;
         let mut knobs: Vec<KnobInfo> = Vec::new();
         let mut ids = std::collections::HashSet::new();
         for (position, knob) in details.knobs().unwrap_or_default().iter().enumerate() {
