@@ -23,9 +23,7 @@ impl LazyProviders {
                 hiprtc::set_worker(&command);
             }
             let mut providers = Providers::default();
-            if !plugins.is_empty() || !plugins.failures().is_empty() {
-                providers.add_plugins(plugins);
-            }
+            providers.add_plugins(plugins);
             providers
         })
     }

@@ -79,32 +79,33 @@ impl Layers {
             for target in targets {
                 let own = SelectionKey::new(graph, target, &Policy::DEFAULT);
                 let preferred = preferred.map(|_| SelectionKey::new(graph, target, &preference));
-                let keys = preferred.into_iter().chain([own, SelectionKey::of_all(graph, target)]);
-                let mut plans: Vec<PlanRef> = Vec::new();
-                for key in keys {
-                    match store.find_selection(&key) {
-                        Lookup::Hit(selection) => plans.extend(selection.plans),
-                        Lookup::Miss(why) if key == own => miss(store, target, why.to_string()),
-                        // That nothing was compiled for other requests is no news.
-                        Lookup::Miss(_) => {}
-                    }
-                }
-                let mut seen = HashSet::new();
-                plans.retain(|plan| seen.insert(*plan));
-                for plan in &plans {
-                    let bytes = match store.get_plan(plan) {
-                        Lookup::Hit(bytes) => bytes,
+                let mut seen: HashSet<PlanRef> = HashSet::new();
+                for key in preferred.into_iter().chain([own, SelectionKey::of_all(graph, target)]) {
+                    let selection = match store.find_selection(&key) {
+                        Lookup::Hit(selection) => selection,
                         Lookup::Miss(why) => {
-                            miss(store, target, why.to_string());
+                            // That nothing was compiled for other requests is no news.
+                            if key == own {
+                                miss(store, target, why.to_string());
+                            }
                             continue;
                         }
                     };
-                    if let Err(error) = loaders.accept(&bytes.view()) {
-                        miss(store, target, format!("a plan is there and no loader accepts it: {error}"));
-                        continue;
-                    }
-                    if let Some(taken) = take(store, bytes) {
-                        return Some(taken);
+                    for plan in selection.plans.iter().filter(|plan| seen.insert(**plan)) {
+                        let bytes = match store.get_plan(plan) {
+                            Lookup::Hit(bytes) => bytes,
+                            Lookup::Miss(why) => {
+                                miss(store, target, why.to_string());
+                                continue;
+                            }
+                        };
+                        if let Err(error) = loaders.accept(&bytes.view()) {
+                            miss(store, target, format!("a plan is there and no loader accepts it: {error}"));
+                            continue;
+                        }
+                        if let Some(taken) = take(store, bytes) {
+                            return Some(taken);
+                        }
                     }
                 }
             }

@@ -40,9 +40,7 @@ impl PluginOptions {
             tracing::warn!("{}", output::name(&failure.to_string()));
         }
         let mut providers = Providers::default();
-        if plugins.iter().next().is_some() || !plugins.failures().is_empty() {
-            providers.add_plugins(&plugins);
-        }
+        providers.add_plugins(&plugins);
         Ok(providers)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{Device, ExecError, Loaders};
 use hipplan_serialize::plan::PlanView;
-use hipplan_serialize::{GraphKey, Policy, SelectionKey, Target};
+use hipplan_serialize::{GraphKey, PlanRef, Policy, SelectionKey, Target};
 use hipplan_store::{Lookup, Miss, PlanBytes, Store};
 
 /// The answer of a lookup.
@@ -51,7 +51,7 @@ pub fn find_for_targets(
     loaders: &Loaders,
     policy: &Policy,
 ) -> Restore {
-    let mut search = Search { store, device, loaders, policy, misses: Vec::new() };
+    let mut search = Search { store, device, loaders, policy, tried: Vec::new(), misses: Vec::new() };
     let own = |target: &str| SelectionKey::new(graph, target, policy);
     if policy.preferred.is_some() {
         if let Some(found) = search.find(targets, own) {
@@ -64,18 +64,12 @@ pub fn find_for_targets(
     if let Some(found) = search.find(targets, |target| SelectionKey::new(graph, target, &plain)) {
         return Restore::Found(found);
     }
-    let misses = std::mem::take(&mut search.misses);
+    let mut misses = std::mem::take(&mut search.misses);
     match search.find(targets, |target| SelectionKey::of_all(graph, target)) {
         Some(found) => Restore::Found(found),
         None => {
             // What is told is why the request itself was not answered, and what of its own kind could not be used.
-            let others = search.misses.into_iter().filter(|(_, miss)| matches!(miss, RestoreMiss::NotAccepted(_)));
-            let mut misses = misses;
-            for (target, miss) in others {
-                if !misses.iter().any(|(t, m)| *t == target && m.to_string() == miss.to_string()) {
-                    misses.push((target, miss));
-                }
-            }
+            misses.extend(search.misses.into_iter().filter(|(_, miss)| matches!(miss, RestoreMiss::NotAccepted(_))));
             Restore::Missed(misses)
         }
     }
@@ -86,6 +80,8 @@ struct Search<'s> {
     device: Option<&'s Device>,
     loaders: &'s Loaders,
     policy: &'s Policy,
+    /// Plans that were looked at and cannot be used: several records name them.
+    tried: Vec<PlanRef>,
     misses: Vec<(String, RestoreMiss)>,
 }
 
@@ -112,6 +108,9 @@ impl Search<'_> {
             };
             let mut second = None;
             for plan in &selection.plans {
+                if self.tried.contains(plan) {
+                    continue;
+                }
                 let bytes = match self.store.get_plan(plan) {
                     Lookup::Hit(bytes) => bytes,
                     Lookup::Miss(miss) => {
@@ -124,6 +123,7 @@ impl Search<'_> {
                     continue;
                 }
                 if let Err(error) = self.accept(&view) {
+                    self.tried.push(*plan);
                     self.misses.push((target.clone(), RestoreMiss::NotAccepted(error)));
                     continue;
                 }

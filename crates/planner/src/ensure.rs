@@ -48,12 +48,12 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
         for plan_ref in &found.plans {
             let Some((bytes, code_objects)) = read(store, plan_ref) else { continue };
             whole.push(*plan_ref);
-            // What no loader here accepts stays for those who have one.
-            let accepted = match request.site.device() {
-                Some(device) => providers.loaders().accept_on(&bytes.view(), device),
-                None => providers.loaders().accept(&bytes.view()),
+            let is_accepted = || match request.site.device() {
+                Some(device) => providers.loaders().accept_on(&bytes.view(), device).is_ok(),
+                None => providers.loaders().accept(&bytes.view()).is_ok(),
             };
-            if best.is_none() && accepted.is_ok() {
+            // What no loader here accepts stays for those who have one.
+            if best.is_none() && is_accepted() {
                 best = Some((*plan_ref, bytes, code_objects));
             }
         }
