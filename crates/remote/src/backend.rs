@@ -3,7 +3,7 @@
 use crate::address::{Address, Service};
 use crate::error::OpenError;
 use crate::http::Connector;
-use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use object_store::{ObjectStore, RetryConfig};
 use std::sync::Arc;
 
 /// What every service is opened with.
@@ -28,10 +28,6 @@ pub(crate) fn open(parts: &Parts<'_>) -> Result<Arc<dyn ObjectStore>, OpenError>
     }
 }
 
-#[cfg_attr(
-    not(all(feature = "aws", feature = "azure", feature = "gcp", feature = "http")),
-    expect(dead_code, reason = "for those that are built")
-)]
 fn wrong(parts: &Parts<'_>, error: impl std::fmt::Display) -> OpenError {
     OpenError::Settings { name: parts.name.to_owned(), cause: error.to_string() }
 }
@@ -71,7 +67,7 @@ fn http(parts: &Parts<'_>) -> Result<Arc<dyn ObjectStore>, OpenError> {
     if let Some((key, _)) = parts.settings.first() {
         return Err(wrong(parts, format!("no setting is called `{key}`")));
     }
-    let builder = object_store::http::HttpBuilder::new().with_url(parts.address.url.as_str()).with_client_options(ClientOptions::new());
+    let builder = object_store::http::HttpBuilder::new().with_url(parts.address.url.as_str());
     let store = builder.with_retry(no_retries()).with_http_connector(parts.connector.clone()).build();
     Ok(Arc::new(store.map_err(|error| wrong(parts, error))?))
 }

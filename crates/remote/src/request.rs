@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,13 +20,19 @@ use tokio::time::timeout_at;
 const FIRST_PIECES: u64 = 1 << 20;
 
 /// What all requests share.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) breaker: Breaker,
     pub(crate) options: Options,
     /// The service has turned out to have no put-if-absent.
     pub(crate) unconditional: AtomicBool,
+}
+
+/// Without the client: it holds credentials.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("breaker", &self.breaker).field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 /// A request's time.

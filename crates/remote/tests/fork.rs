@@ -1,4 +1,5 @@
 //! A process that forks. One test to a program: a child has only the thread that forked.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod common;
 #[path = "servers/scripted.rs"]

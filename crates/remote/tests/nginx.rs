@@ -1,4 +1,5 @@
 //! Against nginx: as a plain web server, with WebDAV, and over TLS.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod common;
 #[path = "servers/nginx.rs"]
@@ -18,13 +19,6 @@ fn with_webdav_it_is_read_and_written() {
     std::fs::create_dir(nginx.root().join("plans")).unwrap();
     there_and_back(&open(&format!("http://127.0.0.1:{}/plans", nginx.port), unhurried()));
     assert!(nginx.root().join("plans/v1/blob").is_dir());
-}
-
-#[test]
-fn folders_are_made_where_the_server_does_not_make_them() {
-    let Some(program) = program() else { return };
-    let nginx = Nginx::start(&program, "dav_methods PUT MKCOL;", None);
-    there_and_back(&open(&format!("http://127.0.0.1:{}", nginx.port), unhurried()));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Against a real S3 server: what is put is found, by others too, and nothing that is there is written again.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod common;
 #[path = "servers/s3.rs"]
@@ -95,19 +96,19 @@ fn limits_hold() {
 }
 
 #[test]
-fn wrong_credentials_and_a_missing_bucket_are_said_and_no_misses() {
+fn wrong_credentials_are_said_and_never_shown() {
     let s3 = S3::start();
     let mut options = unhurried();
-    options.settings = s3.settings("another-secret-of-the-tests");
-    let error = open("s3://plans", options).get(EntryKind::Blob, &name(1), 9).unwrap_err();
+    options.settings = s3::settings(s3.address, "another-secret-of-the-tests");
+    assert!(!format!("{options:?}").contains("another-secret"), "{options:?}");
+    let remote = open("s3://plans", options);
+    assert!(!format!("{remote:?}").contains("another-secret"), "{remote:?}");
+    let error = remote.get(EntryKind::Blob, &name(1), 9).unwrap_err();
     assert_eq!(error.kind, RemoteErrorKind::Refused);
     assert!(error.message.contains("SignatureDoesNotMatch"), "{}", error.message);
     for secret in ["another-secret-of-the-tests", SECRET, KEY] {
         assert!(!error.message.contains(secret), "{}", error.message);
     }
-    let error = open("s3://elsewhere", s3.options()).put(EntryKind::Blob, &name(1), b"entry").unwrap_err();
-    assert_eq!(error.kind, RemoteErrorKind::Refused, "{}", error.message);
-    assert!(error.message.contains("NoSuchBucket") && error.message.contains("make the bucket"), "{}", error.message);
 }
 
 #[test]
@@ -138,4 +139,40 @@ fn settings_that_nobody_knows_are_refused() {
     options.settings = vec![("aws_endpint".into(), "http://127.0.0.1:1".into())];
     let error = hipplan_remote::Remote::open("s3://plans", options).unwrap_err().to_string();
     assert!(error.contains("s3://plans") && error.contains("aws_endpint"), "{error}");
+}
+
+/// Several processes put and get the same entries at the same time, as a fleet does that compiles one list.
+#[test]
+fn many_processes_share_one_bucket() {
+    let entry = |of: u8| noise(1000 + usize::from(of));
+    if let Some(address) = std::env::var_os("HIPPLAN_TEST_S3") {
+        let remote = open("s3://plans/fleet", s3::options_for(address.to_str().unwrap().parse().unwrap()));
+        for of in 0..20 {
+            remote.put(EntryKind::Blob, &name(of), &entry(of)).unwrap();
+            remote.put(EntryKind::Selection, &name(of), &entry(of)).unwrap();
+            assert_eq!(remote.get(EntryKind::Blob, &name(of), 1 << 20).unwrap(), Some(entry(of)));
+            assert_eq!(remote.get(EntryKind::Selection, &name(of), 1 << 20).unwrap(), Some(entry(of)));
+        }
+        return;
+    }
+    let s3 = S3::start();
+    let children: Vec<_> = (0..4)
+        .map(|_| {
+            std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "many_processes_share_one_bucket"])
+                .env("HIPPLAN_TEST_S3", s3.address.to_string())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let remote = open("s3://plans/fleet", s3.options());
+    for of in 0..20 {
+        assert_eq!(remote.get(EntryKind::Blob, &name(of), 1 << 20).unwrap(), Some(entry(of)));
+    }
+    assert_eq!(s3.files().iter().filter(|file| file.starts_with("fleet/v1/blob/")).count(), 20);
 }

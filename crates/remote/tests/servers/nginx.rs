@@ -1,20 +1,20 @@
 //! nginx, as the system's package brings it, with a configuration of the test's.
 
-#![allow(dead_code, reason = "every test program uses a part of it")]
+#![allow(dead_code, clippy::unwrap_used, reason = "every test program uses a part of it, and unwraps as tests do")]
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-pub struct Nginx {
-    pub port: u16,
+pub(crate) struct Nginx {
+    pub(crate) port: u16,
     folder: tempfile::TempDir,
     child: Child,
 }
 
 /// Where it is; none, said aloud, where it is not installed. It must be in continuous integration.
-pub fn program() -> Option<PathBuf> {
+pub(crate) fn program() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&folders)
         .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")])
@@ -29,7 +29,7 @@ pub fn program() -> Option<PathBuf> {
 
 impl Nginx {
     /// `server` is what stands in the server block beside `listen` and `root`; `tls` names certificate and key.
-    pub fn start(program: &Path, server: &str, tls: Option<(&Path, &Path)>) -> Self {
+    pub(crate) fn start(program: &Path, server: &str, tls: Option<(&Path, &Path)>) -> Self {
         // Another program may take the port in between: then this one ends at once, and the next port is tried.
         for _ in 0..20 {
             if let Some(nginx) = Self::try_start(program, server, tls) {
@@ -87,7 +87,7 @@ impl Nginx {
     }
 
     /// The folder that it serves.
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 }

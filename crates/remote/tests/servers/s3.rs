@@ -1,6 +1,6 @@
 //! A real S3 server over a temporary folder.
 
-#![allow(dead_code, reason = "every test program uses a part of it")]
+#![allow(dead_code, clippy::unwrap_used, reason = "every test program uses a part of it, and unwraps as tests do")]
 
 use hipplan_remote::Options;
 use hyper_util::rt::TokioIo;
@@ -11,11 +11,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 
-pub const KEY: &str = "AKEYOFTHETESTS";
-pub const SECRET: &str = "a-secret-of-the-tests";
+pub(crate) const KEY: &str = "AKEYOFTHETESTS";
+pub(crate) const SECRET: &str = "a-secret-of-the-tests";
 
-pub struct S3 {
-    pub address: SocketAddr,
+pub(crate) struct S3 {
+    pub(crate) address: SocketAddr,
     folder: tempfile::TempDir,
     /// Dropping it ends the server.
     _alive: tokio::sync::oneshot::Sender<()>,
@@ -23,7 +23,7 @@ pub struct S3 {
 
 impl S3 {
     /// With one bucket, `plans`.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("plans")).unwrap();
         let mut builder = S3ServiceBuilder::new(FileSystem::new(folder.path()).unwrap());
@@ -53,27 +53,17 @@ impl S3 {
         Self { address, folder, _alive: alive }
     }
 
-    /// Settings that lead to it.
-    pub fn settings(&self, secret: &str) -> Vec<(String, String)> {
-        let endpoint = format!("http://{}", self.address);
-        [("aws_endpoint", endpoint.as_str()), ("aws_region", "us-east-1"), ("aws_access_key_id", KEY), ("aws_secret_access_key", secret)]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .to_vec()
-    }
-
-    pub fn options(&self) -> Options {
-        let mut options = crate::common::unhurried();
-        options.settings = self.settings(SECRET);
-        options
+    pub(crate) fn options(&self) -> Options {
+        options_for(self.address)
     }
 
     /// The folder of the bucket.
-    pub fn bucket(&self) -> PathBuf {
+    pub(crate) fn bucket(&self) -> PathBuf {
         self.folder.path().join("plans")
     }
 
     /// All files of the bucket, by their paths in it.
-    pub fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         let mut found = Vec::new();
         walk(&self.bucket(), &mut found);
         let bucket = self.bucket();
@@ -81,6 +71,20 @@ impl S3 {
         files.sort();
         files
     }
+}
+
+/// Settings that lead to a server.
+pub(crate) fn settings(address: SocketAddr, secret: &str) -> Vec<(String, String)> {
+    let endpoint = format!("http://{address}");
+    [("aws_endpoint", endpoint.as_str()), ("aws_region", "us-east-1"), ("aws_access_key_id", KEY), ("aws_secret_access_key", secret)]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .to_vec()
+}
+
+pub(crate) fn options_for(address: SocketAddr) -> Options {
+    let mut options = crate::common::unhurried();
+    options.settings = settings(address, SECRET);
+    options
 }
 
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) {

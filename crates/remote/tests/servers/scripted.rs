@@ -1,6 +1,6 @@
 //! A server that answers each request as a test says, and counts connections.
 
-#![allow(dead_code, reason = "every test program uses a part of it")]
+#![allow(dead_code, clippy::unwrap_used, reason = "every test program uses a part of it, and unwraps as tests do")]
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What a server does with a request.
-pub enum Answer {
+pub(crate) enum Answer {
     /// These bytes, and then the end of the connection.
     Bytes(Vec<u8>),
     /// These bytes and then nothing more until the client goes.
@@ -19,24 +19,24 @@ pub enum Answer {
 
 /// A request as it came in.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub(crate) struct Request {
     /// Request line and headers, in lower case but for the line.
-    pub head: String,
-    pub body: Vec<u8>,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
-    pub fn method(&self) -> &str {
+    pub(crate) fn method(&self) -> &str {
         self.head.split(' ').next().unwrap()
     }
 
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.head.split(' ').nth(1).unwrap()
     }
 }
 
-pub struct Server {
-    pub address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
     requests: Arc<Mutex<Vec<Request>>>,
     ended: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ pub struct Server {
 
 impl Server {
     /// `answer` gets the number of the request, from 0, and the request.
-    pub fn start(answer: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(answer: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server =
             Self { address: listener.local_addr().unwrap(), connections: Arc::default(), requests: Arc::default(), ended: Arc::default() };
@@ -65,15 +65,15 @@ impl Server {
     }
 
     /// Connections that were made so far.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    pub fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 }
@@ -138,18 +138,18 @@ fn read(stream: &mut TcpStream) -> Option<Request> {
 }
 
 /// An answer of a status, with a body of its length.
-pub fn status(line: &str, body: &[u8]) -> Answer {
+pub(crate) fn status(line: &str, body: &[u8]) -> Answer {
     Answer::Bytes(message(line, body.len(), body))
 }
 
 /// A message whose header says that `length` bytes follow.
-pub fn message(line: &str, length: usize, body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(line: &str, length: usize, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 {line}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
     [head.as_bytes(), body].concat()
 }
 
 /// An address of this machine at which nobody listens.
-pub fn closed_port() -> SocketAddr {
+pub(crate) fn closed_port() -> SocketAddr {
     // Bound and not listening: nobody else gets it, and every connection is refused.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
