@@ -1,7 +1,7 @@
 //! Records on disk.
 
 use crate::entry::{self, check_limit};
-use crate::layout::Folder;
+use crate::layout::EntryKind;
 use crate::record::{self, RecordKind};
 use crate::{Persisted, Store, StoreError};
 use hipplan_serialize::PlanRef;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 impl Store {
     /// The rows of a record.
-    pub(crate) fn read_record(&self, folder: Folder, kind: RecordKind, key: &[u8; 32]) -> Result<Option<Vec<PlanRef>>, StoreError> {
+    pub(crate) fn read_record(&self, folder: EntryKind, kind: RecordKind, key: &[u8; 32]) -> Result<Option<Vec<PlanRef>>, StoreError> {
         let path = folder.file(self.root(), key);
         let Some(file) = entry::open(&path)? else { return Ok(None) };
         self.check_rows(&path, record::rows_in(file.size()))?;
@@ -20,7 +20,7 @@ impl Store {
     /// Replaces a record whole. The plans that it names are durable.
     pub(crate) fn publish_record(
         &self,
-        folder: Folder,
+        folder: EntryKind,
         kind: RecordKind,
         key: &[u8; 32],
         rows: &[PlanRef],

@@ -5,45 +5,58 @@ use std::path::{Path, PathBuf};
 /// Unfinished writes.
 pub(crate) const TMP: &str = "tmp";
 
-/// A folder of files named by 32 bytes in hexadecimal, spread over 256 folders by the first byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Folder {
+/// Kinds of entries. Each has a folder of files named by 32 bytes in hexadecimal, spread over 256 folders by the first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EntryKind {
     /// Blobs by content hash.
-    Objects,
+    Blob,
     /// Plan files by root hash.
-    Plans,
+    Plan,
     /// Records by plan key.
-    PlanIndex,
+    PlanRecord,
     /// Records by selection key.
-    SelectionIndex,
+    Selection,
 }
 
-impl Folder {
+impl EntryKind {
+    /// All of them, in the order in which they are published: what is named comes before what names it.
+    pub const ALL: [Self; 4] = [Self::Blob, Self::Plan, Self::PlanRecord, Self::Selection];
+
+    /// A word for messages, file names and addresses.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Blob => "blob",
+            Self::Plan => "plan",
+            Self::PlanRecord => "plan-record",
+            Self::Selection => "selection",
+        }
+    }
+
     /// Path below the root.
     pub(crate) const fn path(self) -> &'static str {
         match self {
-            Self::Objects => "objects",
-            Self::Plans => "plans",
-            Self::PlanIndex => "index/plan",
-            Self::SelectionIndex => "index/select",
+            Self::Blob => "objects",
+            Self::Plan => "plans",
+            Self::PlanRecord => "index/plan",
+            Self::Selection => "index/select",
         }
     }
 
     /// What follows the hexadecimal digits of a name.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
-            Self::Objects => "",
-            Self::Plans => ".plan",
-            Self::PlanIndex | Self::SelectionIndex => ".rec",
+            Self::Blob => "",
+            Self::Plan => ".plan",
+            Self::PlanRecord | Self::Selection => ".rec",
         }
     }
 
     /// What may stand in it, for messages.
     pub(crate) const fn expected(self) -> &'static str {
         match self {
-            Self::Objects => "regular files named by 62 lower-case hexadecimal digits",
-            Self::Plans => "regular files named by 62 lower-case hexadecimal digits and `.plan`",
-            Self::PlanIndex | Self::SelectionIndex => "regular files named by 62 lower-case hexadecimal digits and `.rec`",
+            Self::Blob => "regular files named by 62 lower-case hexadecimal digits",
+            Self::Plan => "regular files named by 62 lower-case hexadecimal digits and `.plan`",
+            Self::PlanRecord | Self::Selection => "regular files named by 62 lower-case hexadecimal digits and `.rec`",
         }
     }
 
@@ -97,18 +110,18 @@ mod tests {
     #[test]
     fn names_print_and_parse() {
         let name: [u8; 32] = std::array::from_fn(|i| (i * 37 + 0xab) as u8);
-        for folder in [Folder::Objects, Folder::Plans, Folder::PlanIndex, Folder::SelectionIndex] {
+        for folder in EntryKind::ALL {
             let path = folder.file(Path::new("/s"), &name);
             let file = path.file_name().unwrap().to_str().unwrap();
             let shard = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
             assert_eq!(path.parent().unwrap().parent().unwrap(), Path::new("/s").join(folder.path()));
-            assert_eq!(folder.parse(Folder::parse_shard(shard).unwrap(), file), Some(name));
+            assert_eq!(folder.parse(EntryKind::parse_shard(shard).unwrap(), file), Some(name));
             assert_eq!(folder.parse(0, &file[1..]), None);
             assert_eq!(folder.parse(0, &format!("{file}x")), None);
             assert_eq!(folder.parse(0, &file.to_uppercase()), None);
         }
         for bad in ["", "a", "AB", "abc", "0x", "é"] {
-            assert_eq!(Folder::parse_shard(bad), None, "{bad}");
+            assert_eq!(EntryKind::parse_shard(bad), None, "{bad}");
         }
     }
 }

@@ -40,6 +40,7 @@ mod outcome;
 mod plans;
 mod publish;
 pub mod record;
+mod remote;
 mod selections;
 mod store;
 mod verify;
@@ -47,10 +48,18 @@ mod walk;
 
 pub use default_path::default_store_path;
 pub use error::StoreError;
+pub use layout::EntryKind;
 pub use limits::Limits;
 pub use outcome::{Lookup, Miss, Persisted, Put};
 pub use plans::PlanBytes;
 pub use record::RecordError;
+pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
 pub use verify::VerifyReport;
+
+/// Seeing and failing every call to the file system, for tests.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    pub use crate::fs::{Hook, Op, Verdict, with_hook};
+}

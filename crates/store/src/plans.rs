@@ -1,7 +1,7 @@
 //! Plan files, and the records that find them by key.
 
 use crate::entry::{self, check_content, check_limit, check_size};
-use crate::layout::Folder;
+use crate::layout::EntryKind;
 use crate::record::RecordKind;
 use crate::{Lookup, Put, Store, StoreError, walk};
 use hipplan_serialize::aligned::aligned_copy;
@@ -56,15 +56,15 @@ impl Store {
         let view = PlanView::open(plan).map_err(refused)?;
         view.verify().map_err(refused)?;
         let id = view.plan_ref();
-        self.check_plan_size(&Folder::Plans.file(self.root(), &id.root.0), id.size)?;
+        self.check_plan_size(&EntryKind::Plan.file(self.root(), &id.root.0), id.size)?;
         let persisted = self.put(|| {
             for blob in code_objects(&view) {
                 let missing = |path| missing_code_object(&id, path);
-                self.require_durable(Folder::Objects, &blob.hash.0, blob.size, missing)?;
+                self.require_durable(EntryKind::Blob, &blob.hash.0, blob.size, missing)?;
             }
-            let persisted = self.publish(Folder::Plans, &id.root.0, plan)?;
+            let persisted = self.publish(EntryKind::Plan, &id.root.0, plan)?;
             // Whether the record is new does not matter to the caller; that it is durable does.
-            self.publish_record(Folder::PlanIndex, RecordKind::Plan, &id.key.0, &[id]).map(|_| persisted)
+            self.publish_record(EntryKind::PlanRecord, RecordKind::Plan, &id.key.0, &[id]).map(|_| persisted)
         })?;
         Ok(Put { id, persisted })
     }
@@ -72,7 +72,7 @@ impl Store {
     /// The plan of a key, as the index has it: one small file is read.
     pub fn find_plan(&self, key: &PlanKey) -> Lookup<PlanRef> {
         self.lookup(|| {
-            let rows = self.read_record(Folder::PlanIndex, RecordKind::Plan, &key.0)?;
+            let rows = self.read_record(EntryKind::PlanRecord, RecordKind::Plan, &key.0)?;
             Ok(rows.and_then(|rows| rows.into_iter().next()))
         })
     }
@@ -86,7 +86,7 @@ impl Store {
     /// item too, and so is what does not belong there; neither ends the iteration. Plans put or removed meanwhile may be
     /// missed. Nothing is logged.
     pub fn iter_plans(&self) -> impl Iterator<Item = Result<PlanRef, StoreError>> {
-        let files = self.usable_root().into_iter().flat_map(|root| walk::files(root, Folder::Plans));
+        let files = self.usable_root().into_iter().flat_map(|root| walk::files(root, EntryKind::Plan));
         files.filter_map(|file| {
             let plan_of = |(root, path): ([u8; 32], PathBuf)| match self.open_plan(&path, None)? {
                 Some(plan) => check_root(&path, &plan.view(), &root).map(Some),
@@ -98,7 +98,7 @@ impl Store {
 
     /// The plan file of an address.
     pub(crate) fn read_plan(&self, plan: &PlanRef) -> Result<Option<PlanBytes>, StoreError> {
-        let path = Folder::Plans.file(self.root(), &plan.root.0);
+        let path = EntryKind::Plan.file(self.root(), &plan.root.0);
         let Some(bytes) = self.open_plan(&path, Some(plan.size))? else { return Ok(None) };
         let found = check_root(&path, &bytes.view(), &plan.root.0)?;
         check_content(&path, "plan key", &found.key, &plan.key)?;

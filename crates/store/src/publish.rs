@@ -5,7 +5,7 @@
 //! sync, so what is found in place is synced again before anything may name it.
 
 use crate::entry::check_size;
-use crate::layout::{Folder, TMP};
+use crate::layout::{EntryKind, TMP};
 use crate::{Persisted, Store, StoreError, entry, fs, marker};
 use std::collections::HashSet;
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) struct Durable {
     /// Folders whose names are durable; at most four times 256 and those above them.
     folders: Mutex<HashSet<PathBuf>>,
     /// Blobs and plans whose content and name are durable; nothing names a record.
-    files: Mutex<HashSet<(Folder, [u8; 32])>>,
+    files: Mutex<HashSet<(EntryKind, [u8; 32])>>,
 }
 
 impl Durable {
@@ -33,11 +33,11 @@ impl Durable {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
     }
 
-    fn has_file(&self, folder: Folder, name: &[u8; 32]) -> bool {
+    fn has_file(&self, folder: EntryKind, name: &[u8; 32]) -> bool {
         self.files.lock().unwrap_or_else(PoisonError::into_inner).contains(&(folder, *name))
     }
 
-    fn add_file(&self, folder: Folder, name: &[u8; 32]) {
+    fn add_file(&self, folder: EntryKind, name: &[u8; 32]) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if files.len() >= MOST_FILES {
             files.clear();
@@ -53,7 +53,7 @@ impl Durable {
 
 impl Store {
     /// Makes the file `name` hold `bytes`, durably.
-    pub(crate) fn publish(&self, folder: Folder, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
+    pub(crate) fn publish(&self, folder: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
         let persisted = match self.publish_once(folder, name, bytes) {
             // Someone has removed a folder, or the whole store, since it was opened.
             Err(e) if e.is_not_found() => {
@@ -63,13 +63,13 @@ impl Store {
             }
             result => result?,
         };
-        if matches!(folder, Folder::Objects | Folder::Plans) {
+        if matches!(folder, EntryKind::Blob | EntryKind::Plan) {
             self.durable().add_file(folder, name);
         }
         Ok(persisted)
     }
 
-    fn publish_once(&self, folder: Folder, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
+    fn publish_once(&self, folder: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
         let path = folder.file(self.root(), name);
         let persisted = match fs::open(&path) {
             Ok(Ok(file)) if file.holds(bytes).unwrap_or(false) => {
@@ -106,7 +106,7 @@ impl Store {
     /// Checks that a file which something is about to name is there, of this size, and durable.
     pub(crate) fn require_durable(
         &self,
-        folder: Folder,
+        folder: EntryKind,
         name: &[u8; 32],
         size: u64,
         missing: impl FnOnce(PathBuf) -> StoreError,

@@ -1,6 +1,6 @@
 //! Selections: which plans answer a request, and in which order.
 
-use crate::layout::Folder;
+use crate::layout::EntryKind;
 use crate::record::RecordKind;
 use crate::{Lookup, Persisted, Store, StoreError};
 use hipplan_serialize::{PlanRef, SelectionKey};
@@ -25,16 +25,16 @@ impl Store {
         if plans.is_empty() {
             return Err(StoreError::EmptySelection { key: *key });
         }
-        self.check_rows(&Folder::SelectionIndex.file(self.root(), &key.0), plans.len() as u64)?;
+        self.check_rows(&EntryKind::Selection.file(self.root(), &key.0), plans.len() as u64)?;
         self.put(|| {
             for plan in plans {
-                self.require_durable(Folder::Plans, &plan.root.0, plan.size, |path| StoreError::MissingTarget {
+                self.require_durable(EntryKind::Plan, &plan.root.0, plan.size, |path| StoreError::MissingTarget {
                     path,
                     what: "plan",
                     named_by: format!("selection {key}"),
                 })?;
             }
-            self.publish_record(Folder::SelectionIndex, RecordKind::Selection, &key.0, plans)
+            self.publish_record(EntryKind::Selection, RecordKind::Selection, &key.0, plans)
         })
     }
 
@@ -42,7 +42,7 @@ impl Store {
     /// is a miss of its own.
     pub fn find_selection(&self, key: &SelectionKey) -> Lookup<Selection> {
         self.lookup(|| {
-            let rows = self.read_record(Folder::SelectionIndex, RecordKind::Selection, &key.0)?;
+            let rows = self.read_record(EntryKind::Selection, RecordKind::Selection, &key.0)?;
             Ok(rows.map(|plans| Selection { plans }))
         })
     }

@@ -1,7 +1,7 @@
 //! Checking a whole store.
 
 use crate::entry::{self, check_content, check_size};
-use crate::layout::{Folder, TMP};
+use crate::layout::{EntryKind, TMP};
 use crate::marker::{LOST_AND_FOUND, MARKER};
 use crate::plans::{check_root, code_objects, damaged, missing_code_object};
 use crate::record::RecordKind;
@@ -69,14 +69,14 @@ impl Store {
         let mut all = Findings::default();
         let Some(root) = self.usable_root() else { return all.report };
         verify_names(root, &mut all);
-        for file in walk::files(root, Folder::Objects) {
+        for file in walk::files(root, EntryKind::Blob) {
             let size = file.and_then(|(name, path)| verify_blob(&path, &name));
             if let Some(Some(size)) = all.note(size) {
                 all.report.blobs = all.report.blobs.saturating_add(1);
                 all.report.bytes = all.report.bytes.saturating_add(size);
             }
         }
-        for file in walk::files(root, Folder::Plans) {
+        for file in walk::files(root, EntryKind::Plan) {
             let plan = file.and_then(|(name, path)| Ok(self.verify_plan(&path, &name)?.map(|plan| (plan, path))));
             if let Some(Some((plan, path))) = all.note(plan) {
                 all.report.plans = all.report.plans.saturating_add(1);
@@ -86,11 +86,11 @@ impl Store {
                 }
             }
         }
-        all.report.plan_records = self.verify_records(root, Folder::PlanIndex, RecordKind::Plan, &mut all);
-        all.report.selection_records = self.verify_records(root, Folder::SelectionIndex, RecordKind::Selection, &mut all);
+        all.report.plan_records = self.verify_records(root, EntryKind::PlanRecord, RecordKind::Plan, &mut all);
+        all.report.selection_records = self.verify_records(root, EntryKind::Selection, RecordKind::Selection, &mut all);
         // A writer between the plan and its record, unless a selection was written after them.
         for (key, path) in std::mem::take(&mut all.unnamed) {
-            if self.lacks_record(&key) && !all.seen.contains(&Folder::PlanIndex.file(root, &key.0)) {
+            if self.lacks_record(&key) && !all.seen.contains(&EntryKind::PlanRecord.file(root, &key.0)) {
                 all.report.leftovers.push(path);
             }
         }
@@ -99,7 +99,7 @@ impl Store {
 
     /// Whether nothing stands under the name of the record; what is wrong with one that does is found elsewhere.
     fn lacks_record(&self, key: &PlanKey) -> bool {
-        matches!(entry::open(&Folder::PlanIndex.file(self.root(), &key.0)), Ok(None))
+        matches!(entry::open(&EntryKind::PlanRecord.file(self.root(), &key.0)), Ok(None))
     }
 
     /// A good plan; `None` when it has vanished.
@@ -109,14 +109,14 @@ impl Store {
         let id = check_root(path, &view, name)?;
         view.verify().map_err(damaged(path))?;
         for blob in code_objects(&view) {
-            let path = Folder::Objects.file(self.root(), &blob.hash.0);
+            let path = EntryKind::Blob.file(self.root(), &blob.hash.0);
             let file = entry::open(&path)?.ok_or_else(|| missing_code_object(&id, path.clone()))?;
             check_size(&path, file.size(), blob.size)?;
         }
         Ok(Some(id))
     }
 
-    fn verify_records(&self, root: &Path, folder: Folder, kind: RecordKind, all: &mut Findings) -> u64 {
+    fn verify_records(&self, root: &Path, folder: EntryKind, kind: RecordKind, all: &mut Findings) -> u64 {
         let mut good = 0_u64;
         for file in walk::files(root, folder) {
             let rows = file.and_then(|(key, path)| Ok(self.read_record(folder, kind, &key)?.map(|rows| (rows, path))));
@@ -129,15 +129,15 @@ impl Store {
 
     /// The plan of a row is there. One that a selection names has its record, which was written before.
     fn verify_row(&self, kind: RecordKind, plan: &PlanRef, record: &Path) -> Result<(), StoreError> {
-        let missing = |folder: Folder, name, what| {
+        let missing = |folder: EntryKind, name, what| {
             let named_by = format!("record {}", record.display());
             StoreError::MissingTarget { path: folder.file(self.root(), name), what, named_by }
         };
         if self.read_plan(plan)?.is_none() {
-            return Err(missing(Folder::Plans, &plan.root.0, "plan"));
+            return Err(missing(EntryKind::Plan, &plan.root.0, "plan"));
         }
         if kind == RecordKind::Selection && self.lacks_record(&plan.key) {
-            return Err(missing(Folder::PlanIndex, &plan.key.0, "record of the plan"));
+            return Err(missing(EntryKind::PlanRecord, &plan.key.0, "record of the plan"));
         }
         Ok(())
     }
