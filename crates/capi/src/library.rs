@@ -126,9 +126,7 @@ impl Library {
         let mut misses = Vec::new();
         let mut least: Option<u64> = None;
         let mut refusal: Option<ExecError> = None;
-        let miss = |store: &hipplan_store::Store, target: &str, why: String| {
-            misses.push(format!("store {}, target {target}: {why}", store.root().display()));
-        };
+        let miss = |target: &str, why: String| misses.push(format!("target {target}: {why}"));
         let mut consider = |plan: Plan<'_>, code: &dyn CodeObjects| {
             let needs = plan.view().meta().workspace_size.to_native();
             if needs > max_workspace {
@@ -138,7 +136,7 @@ impl Library {
             take(plan, code).map_err(|error| refusal.get_or_insert(error)).ok()
         };
         let found = self.layers.walk(graph, preferred, &self.targets, &self.loaders, miss, |store, bytes| {
-            consider(Plan::new(bytes.view()), &CodeOf { store, layers: &self.layers, loads: &counters.module_loads })
+            consider(Plan::new(bytes.view()), &CodeOf { store, loads: &counters.module_loads })
         });
         #[cfg(feature = "compile")]
         let found =
@@ -158,7 +156,8 @@ impl Library {
                 format!("every plan of graph {graph} needs more than {max_workspace} bytes of workspace; the smallest needs {least}");
             return Err(Failure::new(HIPPLAN_WORKSPACE, text));
         }
-        let why = if self.layers.is_empty() { "no store could be opened".to_owned() } else { misses.join("; ") };
+        let why =
+            if self.layers.is_empty() { "no store could be opened".to_owned() } else { format!("{}: {}", self.layers, misses.join("; ")) };
         Err(Failure::new(HIPPLAN_MISS, format!("no plan for graph {graph}: {why}")))
     }
 

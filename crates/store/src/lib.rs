@@ -26,37 +26,41 @@
     )
 )]
 
+mod blob;
 mod default_path;
 mod entry;
 mod error;
+mod far;
 mod faults;
 mod fs;
-mod index;
+mod layer;
 mod layout;
 mod limits;
 mod marker;
 mod objects;
 mod outcome;
+mod pack;
 mod plans;
-mod publish;
 pub mod record;
 mod remote;
 mod selections;
 mod store;
-mod verify;
-mod walk;
+mod turn;
 
+pub use blob::Blob;
 pub use default_path::default_store_path;
 pub use error::StoreError;
+pub use far::RemoteOptions;
+pub use layer::VerifyReport;
 pub use layout::EntryKind;
 pub use limits::Limits;
 pub use outcome::{Lookup, Miss, Persisted, Put};
+pub use pack::{EntryId, PackError, PackFacts, check_pack};
 pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
-pub use verify::VerifyReport;
 
 /// Seeing and failing every call to the file system, for tests.
 #[cfg(any(test, feature = "testing"))]
