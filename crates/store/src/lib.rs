@@ -26,6 +26,7 @@
     )
 )]
 
+mod blob;
 mod default_path;
 mod entry;
 mod error;
@@ -37,6 +38,7 @@ mod limits;
 mod marker;
 mod objects;
 mod outcome;
+mod pack;
 mod plans;
 mod publish;
 pub mod record;
@@ -46,11 +48,13 @@ mod store;
 mod verify;
 mod walk;
 
+pub use blob::Blob;
 pub use default_path::default_store_path;
 pub use error::StoreError;
 pub use layout::EntryKind;
 pub use limits::Limits;
 pub use outcome::{Lookup, Miss, Persisted, Put};
+pub use pack::{EntryId, PackError, PackFacts, check_pack};
 pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
@@ -62,4 +66,5 @@ pub use verify::VerifyReport;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
+    pub use crate::pack::testing::{FoundRow, OpenPack, write_pack};
 }
