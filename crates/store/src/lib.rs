@@ -66,4 +66,5 @@ pub use store::{Mode, Store};
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
+    pub use crate::pack::testing::{FoundRow, OpenPack, write_pack};
 }
