@@ -202,7 +202,7 @@ pub unsafe extern "C" fn hipplan_bind_by_key(
     })
 }
 
-/// Makes sure that the first store holds a plan of the graph for the device, as `hipplan compile` does: compiles it if need be, which takes from
+/// Makes sure that the stores hold a plan of the graph for the device, the first one if none does, as `hipplan compile` does: compiles it if need be, which takes from
 /// milliseconds to minutes, and starts compilers as child processes, never the calling program itself.
 ///
 /// `HIPPLAN_UNSUPPORTED`: no engine takes the graph, there is no compiler for the device, or this library was built without one. `HIPPLAN_COMPILE`: a

@@ -71,7 +71,7 @@ pub struct hipplan_key_t {
 pub struct hipplan_open_options_t {
     /// `sizeof(hipplan_open_options_t)`.
     pub struct_size: usize,
-    /// Folders of stores. A lookup walks them in this order. The first is written by `hipplan_compile` and made if it is not there; the others
+    /// Folders of stores, and bundles. A lookup walks them in this order. The first is written by `hipplan_compile` and made if it is not there; the others
     /// are only read. None (NULL and 0): the store that the `hipplan` command uses, which `HIPPLAN_STORE` names, else
     /// `$XDG_CACHE_HOME/hipplan/store`, else `~/.cache/hipplan/store`.
     pub stores: *const *const c_char,

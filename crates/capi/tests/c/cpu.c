@@ -248,6 +248,10 @@ static void layers(const char* store, const char* other, const char* file, const
     stores[0] = other, stores[1] = store;
     library = open_stores(stores, 2, "cpu", 0);
     GOOD(hipplan_find(library, key));
+    GOOD(hipplan_compile(library, graph, size)); /* the second has it, so that the first need not */
+    hipplan_close(library);
+    library = open_stores(stores, 1, "cpu", 0);
+    FAILS(hipplan_find(library, key), HIPPLAN_MISS, "not in the store");
     GOOD(hipplan_compile(library, graph, size));
     hipplan_close(library);
     library = open_stores(stores, 1, "cpu", HIPPLAN_OPEN_READ_ONLY);
