@@ -43,6 +43,7 @@ pub mod record;
 mod remote;
 mod selections;
 mod store;
+mod turn;
 mod verify;
 mod walk;
 
@@ -56,10 +57,21 @@ pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
+pub use turn::{Turn, TurnOptions, Turned};
 pub use verify::VerifyReport;
 
 /// Seeing and failing every call to the file system, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
+
+    /// Waits for the turn at a key, as a store does before it builds.
+    pub fn take_turn<T>(
+        root: Option<&std::path::Path>,
+        key: &[u8; 32],
+        options: &crate::TurnOptions,
+        look: &mut dyn FnMut() -> Option<T>,
+    ) -> crate::Turned<T> {
+        crate::turn::take(root, key, options, look)
+    }
 }
