@@ -26,7 +26,6 @@
     )
 )]
 
-mod default_path;
 mod entry;
 mod error;
 mod faults;
@@ -34,6 +33,7 @@ mod fs;
 mod index;
 mod layout;
 mod limits;
+mod location;
 mod marker;
 mod objects;
 mod outcome;
@@ -47,10 +47,10 @@ mod turn;
 mod verify;
 mod walk;
 
-pub use default_path::default_store_path;
 pub use error::StoreError;
 pub use layout::EntryKind;
 pub use limits::Limits;
+pub use location::{Candidate, Location, LocationSource, Verdict, default_store_path, locate, locate_with, look_at_layer};
 pub use outcome::{Lookup, Miss, Persisted, Put};
 pub use plans::PlanBytes;
 pub use record::RecordError;

@@ -46,10 +46,8 @@ pub(super) struct Ticket {
 /// What the end of a ticket means for its descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redeemed {
-    /// It is this process's: the lock is given back and the descriptor closed.
-    Ours,
-    /// It is a copy of the parent's: it is closed, and the lock left alone.
-    Copy,
+    /// It is to be closed. It is this process's own, or a copy of a parent's that no handler has closed.
+    Open,
     /// The child has closed it already, and its number may be another file's.
     Closed,
 }
@@ -63,8 +61,7 @@ impl Ticket {
     /// Ends it. To be asked once.
     pub(super) fn redeem(&self) -> Redeemed {
         match self.slot.compare_exchange(self.entry, 0, SeqCst, SeqCst) {
-            Ok(_) if self.pid == std::process::id() => Redeemed::Ours,
-            Ok(_) => Redeemed::Copy,
+            Ok(_) => Redeemed::Open,
             Err(_) => Redeemed::Closed,
         }
     }
@@ -184,7 +181,7 @@ mod tests {
         let enter = || enter_into(&FEW, || File::open("/dev/null"), File::as_raw_fd).unwrap();
         let (file, ticket) = enter().unwrap();
         assert!(ticket.is_ours());
-        assert_eq!(ticket.redeem(), Redeemed::Ours);
+        assert_eq!(ticket.redeem(), Redeemed::Open);
         assert!(!ticket.is_ours());
         // The same number entered again is another entry.
         let (_, again) = enter_into(&FEW, || file.try_clone(), |_| file.as_raw_fd()).unwrap().unwrap();
@@ -192,11 +189,11 @@ mod tests {
         assert!(again.is_ours());
         let copied = Ticket { slot: again.slot, entry: again.entry, pid: 0 };
         assert!(!copied.is_ours());
-        assert_eq!(copied.redeem(), Redeemed::Copy);
+        assert_eq!(copied.redeem(), Redeemed::Open);
 
         let kept: Vec<_> = std::iter::from_fn(enter).collect();
         assert_eq!(kept.len(), FEW.len());
-        assert_eq!(kept[1].1.redeem(), Redeemed::Ours);
+        assert_eq!(kept[1].1.redeem(), Redeemed::Open);
         assert!(enter().is_some() && enter().is_none());
     }
 }

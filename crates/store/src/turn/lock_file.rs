@@ -93,11 +93,13 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
+        // Another process may have a copy of the descriptor: between a fork of another kind and its exec, or of a fork between this entry's
+        // end and the closing. So the lock is given back before either; closing alone would leave it with the copy.
+        if self.ticket.is_ours() {
+            let _ = file.unlock();
+        }
         match self.ticket.redeem() {
-            // Another process may have a copy of the descriptor for a moment, between a fork of another kind and its exec; so closing
-            // alone would not give the lock back.
-            Redeemed::Ours => drop(file.unlock()),
-            Redeemed::Copy => {}
+            Redeemed::Open => drop(file),
             Redeemed::Closed => std::mem::forget(file),
         }
     }
