@@ -47,7 +47,8 @@ pub use hipplan_planner::{
     Answer, BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Counters, Counts, Coverage, CoverageRow,
     Ensured, Entry, FieldDifference, InProcess, InProcessPlan, Lack, LackReason, LoggedItem, Nearest, Offer, Outcome, ParseShardError,
     Persistence, PluginCompiler, Progress, ProviderAnswer, ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request,
-    Shard, Site, Sought, ToolUse, compile_batch, compile_graph, compile_in_process, cover, ensure_plan, find_precompiled, nearest, survey,
+    Shard, Site, Sought, ToolUse, check_precompiled, compile_batch, compile_graph, compile_in_process, cover, ensure_plan,
+    find_precompiled, nearest, survey,
 };
 pub use hipplan_serialize::code_object::{self, CodeObject};
 pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};

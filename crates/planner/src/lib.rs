@@ -36,7 +36,7 @@ pub use ensure::{Ensured, ensure_plan};
 pub use lack::{Lack, LackReason};
 pub use nearest::{Entry, FieldDifference, Nearest, nearest};
 pub use plugin::PluginCompiler;
-pub use precompiled::{Sought, find_precompiled};
+pub use precompiled::{Sought, check_precompiled, find_precompiled};
 pub use provider::{
     Compiled, Compiler, InProcess, Offer, Persistence, ProviderIdentity, ProviderRefusal, Providers, Refusal, Site, ToolUse,
 };

@@ -28,11 +28,33 @@ pub struct Sought<'s> {
 /// There is no such plan, and why.
 pub fn find_precompiled(store: &Store, sought: &Sought<'_>, providers: &Providers) -> Result<PlanBytes, Lack> {
     let found = look(store, sought, providers);
-    match &found {
+    count(providers, &found);
+    found
+}
+
+/// Whether a plan that was found in some other way is what [`find_precompiled`] would take: a loader accepts it, and every byte of it and
+/// of its code objects is good. Counted as one request.
+///
+/// # Errors
+/// It is not, and why: it is stale, or cannot be read.
+pub fn check_precompiled(store: &Store, plan: PlanBytes, device: Option<&Device>, providers: &Providers) -> Result<PlanBytes, Lack> {
+    let accepted = match device {
+        Some(device) => providers.loaders().accept_on(&plan.view(), device),
+        None => providers.loaders().accept(&plan.view()),
+    };
+    let checked = match accepted {
+        Ok(()) => check_whole(store, plan),
+        Err(error) => Err(Lack { reason: LackReason::of_refusal(&error), detail: RestoreMiss::NotAccepted(error).to_string() }),
+    };
+    count(providers, &checked);
+    checked
+}
+
+fn count(providers: &Providers, found: &Result<PlanBytes, Lack>) {
+    match found {
         Ok(_) => providers.counters().hit(),
         Err(lack) => providers.counters().miss(lack.reason),
     }
-    found
 }
 
 fn look(store: &Store, sought: &Sought<'_>, providers: &Providers) -> Result<PlanBytes, Lack> {
