@@ -32,6 +32,15 @@ impl BatchItem {
     pub fn invalid(source: String, reason: String) -> Self {
         Self { source, graph: Err(reason), preferred: None }
     }
+
+    /// Whether a shard of a batch has to do with it. An input that is no graph is told of in every shard: nobody knows in which one it would
+    /// have been, and another machine may have read it well.
+    pub fn is_in(&self, shard: Option<Shard>) -> bool {
+        match (shard, &self.graph) {
+            (Some(shard), Ok(canonical)) => shard.contains(&canonical.key),
+            _ => true,
+        }
+    }
 }
 
 /// How a batch is compiled.
@@ -43,8 +52,7 @@ pub struct BatchOptions {
     pub policy: Policy,
     /// Threads.
     pub jobs: usize,
-    /// Only the graphs of this part. An input that is no graph is told of in every part: nobody knows in which one it would have been,
-    /// and another machine may have read it well.
+    /// Only what [is in](BatchItem::is_in) this part.
     pub shard: Option<Shard>,
 }
 
@@ -181,9 +189,7 @@ pub fn compile_batch(
     let policies: HashMap<Option<i64>, Policy> = preferences.into_iter().map(|id| (id, options.policy.preferring(id))).collect();
     let mut elsewhere = 0;
     for (input, item) in items.iter().enumerate() {
-        if let (Some(shard), Ok(canonical)) = (&options.shard, &item.graph)
-            && !shard.contains(&canonical.key)
-        {
+        if !item.is_in(options.shard) {
             elsewhere += 1;
             continue;
         }

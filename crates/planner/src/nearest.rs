@@ -118,7 +118,8 @@ impl Comparison<'_, '_> {
             _ => self.providers.loaders().accept(&view),
         };
         if let Err(error) = accepted {
-            let payload = view.payload().map_or_else(|e| e.to_string(), |head| format!("payload {}", head.kind()));
+            let payload =
+                view.payload().map_or_else(|e| e.to_string(), |head| format!("payload {} version {}", head.kind(), head.version()));
             let here = Some(RestoreMiss::NotAccepted(error).to_string());
             differing.push(FieldDifference { place: "plan".to_owned(), field: "loader".to_owned(), here, in_store: Some(payload) });
         }

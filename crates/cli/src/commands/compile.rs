@@ -77,7 +77,8 @@ impl Compile {
             all.push(contents);
         }
         let options = BatchOptions { sites, policy, jobs: self.jobs.map_or_else(default_jobs, Into::into), shard: self.shard };
-        let bar = Bar::new(global, "compiling", items.len() * options.sites.len());
+        let here = items.iter().filter(|item| item.is_in(self.shard)).count();
+        let bar = Bar::new(global, "compiling", here * options.sites.len());
         let report = compile_batch(&store, &items, &options, &providers, &bar);
         drop(bar);
         if global.json {
