@@ -43,6 +43,9 @@ pub const HIPPLAN_OPEN_READ_ONLY: u32 = 1;
 /// `hipplan_open_options_t::flags`: a store that cannot be used is one warning and counts as empty; one that cannot be written is found out
 /// by the first `hipplan_compile`, which then keeps its plan for this process only.
 pub const HIPPLAN_OPEN_DEGRADE: u32 = 2;
+/// `hipplan_open_options_t::flags`: plans must have been compiled before. `hipplan_compile` compiles nothing: it answers `HIPPLAN_OK` if a usable
+/// plan is stored and `HIPPLAN_MISS` if not. Nothing is written, as with `HIPPLAN_OPEN_READ_ONLY`.
+pub const HIPPLAN_OPEN_REQUIRE_PRECOMPILED: u32 = 4;
 /// `hipplan_execute_options_t::flags`: an entry for a scalar with a default replaces the default.
 pub const HIPPLAN_EXECUTE_OVERRIDE: u32 = 1;
 
