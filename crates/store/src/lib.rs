@@ -54,7 +54,7 @@ pub use error::StoreError;
 pub use layout::EntryKind;
 pub use limits::Limits;
 pub use outcome::{Lookup, Miss, Persisted, Put};
-pub use pack::{EntryId, PackError, PackFacts, check_pack};
+pub use pack::{EntryId, PackError, PackFacts, check_pack, find_in_pack};
 pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};

@@ -210,6 +210,23 @@ fn zeros_between_values_stay_zero() {
 }
 
 #[test]
+fn a_pack_that_nobody_serves_can_be_looked_into() {
+    let case = Case::new(few(), &[]);
+    for (kind, name, bytes) in &case.entries {
+        assert_eq!(find_in_pack(&case.path, *kind, name, &Limits::default()).unwrap().as_deref(), Some(&bytes[..]));
+    }
+    let (kind, name, _) = &case.entries[5];
+    assert!(find_in_pack(&case.path, *kind, &[0; 32], &Limits::default()).unwrap().is_none());
+    let small = Limits { max_blob_bytes: 299, max_plan_bytes: 299, max_record_rows: 2, ..Limits::default() };
+    let too_large = |kind: EntryKind| {
+        let (_, name, _) = case.entries.iter().find(|entry| entry.0 == kind && entry.2.len() == 300).unwrap();
+        find_in_pack(&case.path, kind, name, &small).unwrap_err().code()
+    };
+    assert_eq!(EntryKind::ALL.map(too_large), ["limit"; 4]);
+    assert_eq!(find_in_pack(&case.path.with_extension("not"), *kind, name, &small).unwrap_err().code(), "io");
+}
+
+#[test]
 fn what_is_no_file_is_not_opened() {
     let folder = tempfile::tempdir().unwrap();
     assert!(Pack::open(&folder.path().join("none.pack"), &Limits::default()).unwrap().is_none());
