@@ -55,7 +55,7 @@ pub use layout::EntryKind;
 pub use limits::Limits;
 pub use location::{Candidate, Location, LocationSource, Verdict, default_store_path, locate, locate_with, look_at_layer};
 pub use outcome::{Lookup, Miss, Persisted, Put};
-pub use pack::{EntryId, PackError, PackFacts, check_pack};
+pub use pack::{EntryId, PackError, PackFacts, check_pack, find_in_pack};
 pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
@@ -76,6 +76,6 @@ pub mod testing {
         options: &crate::TurnOptions,
         look: &mut dyn FnMut() -> Option<T>,
     ) -> crate::Turned<T> {
-        crate::turn::take(root, key, options, look)
+        crate::turn::take(root, key, crate::turn::Purpose::Build, options, look)
     }
 }

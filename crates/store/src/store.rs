@@ -3,6 +3,7 @@
 use crate::far::Far;
 use crate::layer::{Bundle, Directory, Layer};
 use crate::pack::Pack;
+use crate::turn::Purpose;
 use crate::{
     Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, VerifyReport, faults, fs, turn,
 };
@@ -180,17 +181,17 @@ impl Store {
     ///
     /// Nothing here fails: where locks are refused, or a wait ends, the caller builds for itself, and one warning says why.
     pub fn turn<T>(&self, key: &[u8; 32], options: &TurnOptions, mut look: impl FnMut() -> Option<T>) -> Turned<T> {
-        turn::take(self.writable().map(Directory::root), key, options, &mut look)
+        turn::take(self.writable().map(Directory::root), key, Purpose::Build, options, &mut look)
     }
 
     /// Keeps others from writing what is about to be read and replaced. Where that is not to be had, work goes on.
     pub(crate) fn turn_to_write(&self, layer: &Directory, key: &[u8; 32]) -> Option<Turn> {
         // Reading and replacing a record takes a moment; who takes longer has been stopped.
         let options = TurnOptions { wait: Duration::from_secs(5), ..TurnOptions::default() };
-        // A turn at the record, not at what is compiled for it: whoever has that one may need this one.
+        // Not the turn to build what the record names: whoever has that one needs this one.
         let mut key = *key;
         key.iter_mut().for_each(|byte| *byte ^= 0x5a);
-        match turn::take::<()>(Some(layer.root()), &key, &options, &mut || None) {
+        match turn::take::<()>(Some(layer.root()), &key, Purpose::Record, &options, &mut || None) {
             Turned::Mine(turn) => Some(turn),
             Turned::Found(()) => None,
         }
