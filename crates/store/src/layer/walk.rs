@@ -1,6 +1,6 @@
 //! Going through a folder in a fixed order.
 
-use crate::layout::Folder;
+use crate::layout::EntryKind;
 use crate::{StoreError, fs};
 use std::ffi::OsString;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The files of a folder with what their names say, ascending by name; one two-digit folder is listed at a time. What
 /// does not belong there is reported and not entered, and so is what stands in place of one of the store's folders. Files that vanish meanwhile are passed over.
-pub(crate) fn files(root: &Path, folder: Folder) -> impl Iterator<Item = Result<([u8; 32], PathBuf), StoreError>> + use<> {
+pub(crate) fn files(root: &Path, folder: EntryKind) -> impl Iterator<Item = Result<([u8; 32], PathBuf), StoreError>> + use<> {
     let base = root.join(folder.path());
     let names = own_folders(root, folder.path()).map_or_else(|error| vec![Err(error)], |()| names(&base));
     names.into_iter().flat_map(move |name| match name {
@@ -30,26 +30,26 @@ pub(crate) fn own_folders(root: &Path, below: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn shard(folder: Folder, name: &OsString, path: &Path) -> Vec<Result<([u8; 32], PathBuf), StoreError>> {
+fn shard(folder: EntryKind, name: &OsString, path: &Path) -> Vec<Result<([u8; 32], PathBuf), StoreError>> {
     let kind = match kind(path) {
         Ok(Some(kind)) => kind,
         Ok(None) => return Vec::new(),
         Err(error) => return vec![Err(error)],
     };
-    match name.to_str().and_then(Folder::parse_shard) {
+    match name.to_str().and_then(EntryKind::parse_shard) {
         Some(first) if kind == fs::Kind::Folder => names(path)
             .into_iter()
             .filter_map(|name| name.and_then(|name| file(folder, first, &name, path.join(&name))).transpose())
             .collect(),
-        _ => vec![Err(foreign(path, kind, "folders named by two lower-case hexadecimal digits"))],
+        _ => vec![Err(foreign_kind(path, kind, "folders named by two lower-case hexadecimal digits"))],
     }
 }
 
-fn file(folder: Folder, first: u8, name: &OsString, path: PathBuf) -> Result<Option<([u8; 32], PathBuf)>, StoreError> {
+fn file(folder: EntryKind, first: u8, name: &OsString, path: PathBuf) -> Result<Option<([u8; 32], PathBuf)>, StoreError> {
     let Some(kind) = kind(&path)? else { return Ok(None) };
     match name.to_str().and_then(|name| folder.parse(first, name)) {
         Some(name) if matches!(kind, fs::Kind::File { .. }) => Ok(Some((name, path))),
-        _ => Err(foreign(&path, kind, folder.expected())),
+        _ => Err(foreign_kind(&path, kind, folder.expected())),
     }
 }
 
@@ -59,8 +59,7 @@ pub(crate) fn foreign_names(path: &Path, known: &[&str], expected: &'static str)
         if known.iter().any(|known| name == *known) {
             return Ok(None);
         }
-        let path = path.join(name);
-        Ok(kind(&path)?.map(|kind| foreign(&path, kind, expected)))
+        foreign(&path.join(name), expected)
     };
     names(path).into_iter().filter_map(|name| name.and_then(unknown).unwrap_or_else(Some)).collect()
 }
@@ -82,6 +81,11 @@ fn kind(path: &Path) -> Result<Option<fs::Kind>, StoreError> {
     }
 }
 
-fn foreign(path: &Path, found: fs::Kind, expected: &'static str) -> StoreError {
+/// What is to be said of a name that does not belong; nothing if it has vanished.
+pub(crate) fn foreign(path: &Path, expected: &'static str) -> Result<Option<StoreError>, StoreError> {
+    Ok(kind(path)?.map(|kind| foreign_kind(path, kind, expected)))
+}
+
+fn foreign_kind(path: &Path, found: fs::Kind, expected: &'static str) -> StoreError {
     StoreError::Foreign { path: path.to_owned(), found: found.name(), expected }
 }

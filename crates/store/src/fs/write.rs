@@ -1,0 +1,128 @@
+//! Files in the making, and giving them their names.
+
+use super::op::{Op, gate, gate_len};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use tempfile::NamedTempFile;
+
+/// A file that has no name of its own yet. It is deleted when dropped.
+#[derive(Debug)]
+pub(crate) struct Temp {
+    /// Taken when it gets its name.
+    file: Option<NamedTempFile>,
+}
+
+/// A new, empty file in the folder `tmp`.
+pub(crate) fn create_temp(tmp: &Path) -> io::Result<Temp> {
+    // Readable for others as far as the umask allows, so that a store can be shared.
+    let open = |path: &Path| {
+        gate(Op::Create { path })?;
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path)
+    };
+    // Opened by ourselves: the errors of `tempfile` repeat the path.
+    let file = tempfile::Builder::new().prefix("").suffix(".tmp").make_in(tmp, open)?;
+    let (file, path) = file.into_parts();
+    Ok(Temp { file: Some(NamedTempFile::from_parts(file, path)) })
+}
+
+/// A new file of these bytes in the folder `tmp`. Its content is durable, its name is not.
+pub(crate) fn write_temp(tmp: &Path, bytes: &[u8]) -> io::Result<Temp> {
+    let temp = create_temp(tmp)?;
+    temp.write_at(0, bytes)?;
+    temp.sync()?;
+    Ok(temp)
+}
+
+impl Temp {
+    fn file(&self) -> io::Result<&NamedTempFile> {
+        self.file.as_ref().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    /// Writes at this place.
+    pub(crate) fn write_at(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+        let file = self.file()?;
+        while !bytes.is_empty() {
+            let len = gate_len(Op::Write { path: file.path(), offset, bytes }, bytes.len())?;
+            match file.as_file().write_at(bytes.get(..len).unwrap_or_default(), offset) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    offset = offset.saturating_add(written as u64);
+                    bytes = bytes.get(written..).unwrap_or_default();
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes its content durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let file = self.file()?;
+        gate(Op::SyncFile { path: file.path() })?;
+        file.as_file().sync_all()
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        if gate(Op::Unlink { path: file.path() }).is_err() {
+            // As a file that cannot be removed: it stays, and is swept later.
+            let _ = file.into_temp_path().keep();
+        }
+    }
+}
+
+/// Gives a written file its name, in place of whatever file had it.
+pub(crate) fn rename(mut temp: Temp, path: &Path) -> io::Result<()> {
+    gate(Op::Rename { from: temp.file()?.path(), to: path })?;
+    let Some(file) = temp.file.take() else { return Err(ErrorKind::NotFound.into()) };
+    let (file, from) = file.into_parts();
+    drop(file);
+    from.persist(path).map_err(|e| {
+        // Its deletion passes the gate as well.
+        drop(gate(Op::Unlink { path: &e.path }));
+        e.error
+    })
+}
+
+/// Gives a written file its name if nothing has it.
+pub(crate) fn rename_new(mut temp: Temp, path: &Path) -> io::Result<()> {
+    gate(Op::RenameNew { from: temp.file()?.path(), to: path })?;
+    let Some(file) = temp.file.take() else { return Err(ErrorKind::NotFound.into()) };
+    let (file, from) = file.into_parts();
+    drop(file);
+    from.persist_noclobber(path).map_err(|e| {
+        drop(gate(Op::Unlink { path: &e.path }));
+        e.error
+    })
+}
+
+/// Gives a file that has a name another one, in place of whatever had that.
+pub(crate) fn rename_away(from: &Path, to: &Path) -> io::Result<()> {
+    gate(Op::Rename { from, to })?;
+    fs::rename(from, to)
+}
+
+/// Gives a file that has a name another one, if nothing has that; tells whether it did.
+pub(crate) fn rename_back(from: &Path, to: &Path) -> io::Result<bool> {
+    gate(Op::RenameNew { from, to })?;
+    // Two names for a moment, where both are of one file: a kill in between leaves one too many, never one too few.
+    match fs::hard_link(from, to) {
+        Ok(()) => {}
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
+        Err(_) => {
+            // File systems without links have renaming.
+            return match rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
+                Ok(()) => Ok(true),
+                Err(rustix::io::Errno::EXIST) => Ok(false),
+                Err(e) => Err(e.into()),
+            };
+        }
+    }
+    super::unlink(from)?;
+    Ok(true)
+}
