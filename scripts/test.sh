@@ -63,6 +63,9 @@ else
     echo "skipped: HIP's headers are not installed"
 fi
 
+step "with the remote tier"
+cargo test --locked --quiet -p hipplan-cli --features remote --test remote
+
 step "tests of the emulation harness"
 with python3 scripts/emulate/test_harness.py
 

@@ -1,6 +1,6 @@
 //! Where the store is.
 
-use crate::{Global, output};
+use crate::{Global, output, remote};
 use anyhow::Context;
 use hipplan::{Mode, Store};
 use std::path::PathBuf;
@@ -14,11 +14,13 @@ pub(crate) fn store_path(global: &Global) -> anyhow::Result<PathBuf> {
 /// Opens the store to write, and makes it if it is not there.
 pub(crate) fn writable(global: &Global) -> anyhow::Result<Store> {
     let path = store_path(global)?;
-    Store::open(&path, Mode::ReadWrite).with_context(|| format!("store {}", output::path(&path)))
+    let store = Store::open(&path, Mode::ReadWrite).with_context(|| format!("store {}", output::path(&path)))?;
+    remote::behind(&global.remote, store, true)
 }
 
 /// Opens a store that must be there, and changes nothing in it.
 pub(crate) fn readable(global: &Global) -> anyhow::Result<Store> {
     let path = store_path(global)?;
-    Store::open(&path, Mode::ReadOnly).with_context(|| format!("store {}", output::path(&path)))
+    let store = Store::open(&path, Mode::ReadOnly).with_context(|| format!("store {}", output::path(&path)))?;
+    remote::behind(&global.remote, store, false)
 }

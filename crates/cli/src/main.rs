@@ -15,6 +15,7 @@ mod output;
 mod plugins;
 mod progress;
 mod ready;
+mod remote;
 mod revision;
 mod subject;
 mod targets;
@@ -39,6 +40,8 @@ struct Global {
     /// Store folder [default: $HIPPLAN_STORE, else $XDG_CACHE_HOME/hipplan/store, else ~/.cache/hipplan/store]
     #[arg(long, global = true, value_name = "DIR")]
     store: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    remote: remote::RemoteArgs,
     /// Print JSON instead of a table
     #[arg(long, global = true)]
     json: bool,

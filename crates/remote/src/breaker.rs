@@ -30,7 +30,7 @@ pub(crate) enum Ending {
     Bad,
     /// Nothing came in time.
     TimedOut,
-    /// Says nothing of the remote.
+    /// Answered, with something that says nothing of whether the remote is well.
     Neither,
 }
 
@@ -131,7 +131,7 @@ impl Breaker {
         let mut state = self.state();
         match (permit, ending) {
             (Permit::Leave, _) => {}
-            (Permit::Probe, Ending::Good) => {
+            (Permit::Probe, Ending::Good | Ending::Neither) => {
                 state.open = None;
                 state.failures = 0;
                 // It has to show first that it is quick again.

@@ -2,9 +2,9 @@
 
 use crate::breaker::Ending;
 use crate::http::{Fault, innermost};
-use crate::interface::RemoteErrorKind;
 use crate::wrap::WrapError;
 use ::http::StatusCode;
+use hipplan_store::RemoteErrorKind;
 
 /// Hosts that a cloud's own machines ask for credentials.
 const CREDENTIAL_HOSTS: [&str; 4] = ["169.254.169.254", "169.254.170.2", "169.254.170.23", "metadata.google.internal"];
@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     TooLarge { found: u64, most: u64 },
     #[error("the entry is damaged there: {0}")]
     Damaged(WrapError),
+    #[error("{found} bytes came, {announced} were announced")]
+    Announced { found: u64, announced: u64 },
     #[error("{0}")]
     Other(String),
     /// Of the client, where it knows that the service has no such operation.
@@ -51,6 +53,7 @@ impl Failure {
             Self::Fault(Fault::Unencrypted { .. }) => RemoteErrorKind::Refused,
             Self::Fault(Fault::Status { status, .. }) if status.is_client_error() => RemoteErrorKind::Refused,
             Self::TooLarge { .. } | Self::Damaged(WrapError::TooLarge { .. }) => RemoteErrorKind::TooLarge,
+            Self::Damaged(_) | Self::Announced { .. } => RemoteErrorKind::Garbled,
             _ => RemoteErrorKind::Other,
         }
     }

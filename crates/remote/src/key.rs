@@ -1,6 +1,6 @@
 //! Where an entry lies below the prefix: `v1/<kind>/<ab>/<62 hex>`, as in a folder of objects.
 
-use crate::interface::EntryKind;
+use hipplan_store::EntryKind;
 use object_store::path::Path;
 
 /// Raised when the wrapping or the folders change so that older readers would be wrong; both versions can share a bucket.

@@ -29,7 +29,6 @@ mod breaker;
 mod error;
 mod failure;
 mod http;
-pub mod interface;
 mod key;
 mod options;
 mod request;

@@ -70,6 +70,18 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
+    /// With another patience, and what a connection and a request may take in the same proportion to it as by default.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        let default = Self::default();
+        let (most, own) = (default.patience.as_millis(), patience.as_millis().min(u128::from(u32::MAX)));
+        let scaled = |time: Duration| {
+            let milliseconds = time.as_millis().saturating_mul(own).checked_div(most).unwrap_or_default();
+            Duration::from_millis(u64::try_from(milliseconds).unwrap_or(u64::MAX))
+        };
+        Self { patience, connect: scaled(default.connect), in_time: scaled(default.in_time), ..self }
+    }
+
     /// What a request that moves `bytes` may take.
     pub(crate) fn allowance(&self, bytes: u64) -> Duration {
         let rate = self.rate.max(1);
@@ -93,6 +105,8 @@ mod tests {
         assert_eq!(options.allowance(0), Duration::from_millis(300));
         assert_eq!(options.allowance(2 << 20), Duration::from_millis(800));
         assert_eq!(options.longest(8 << 20), Duration::from_millis(4300));
+        let patient = Options::default().with_patience(Duration::from_secs(20));
+        assert_eq!((patient.connect, patient.in_time), (Duration::from_secs(3), Duration::from_secs(3)));
         let narrow = Options { rate: 0, ..options };
         assert!(narrow.allowance(u64::MAX) >= Duration::from_secs(u64::MAX / 2));
     }

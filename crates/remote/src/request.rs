@@ -96,10 +96,10 @@ pub(crate) async fn get(shared: &Shared, permit: Permit, path: &Path, max: u64) 
         let piece = clock.wait(so_far, async { pieces.try_next().await.map_err(|error| Failure::of_store(&error)) }).await?;
         match piece {
             Some(piece) if so_far.saturating_add(piece.len() as u64) > size => {
-                return Err(Failure::Other(format!("more than the {size} bytes that were announced")));
+                return Err(Failure::Announced { found: so_far.saturating_add(piece.len() as u64), announced: size });
             }
             Some(piece) => wrapped.extend_from_slice(&piece),
-            None if so_far < size => return Err(Failure::Other(format!("{so_far} of the {size} bytes that were announced"))),
+            None if so_far < size => return Err(Failure::Announced { found: so_far, announced: size }),
             None => return Ok(Some(wrapped)),
         }
     }

@@ -6,7 +6,6 @@ use crate::breaker::{Breaker, Ending, Permit};
 use crate::error::OpenError;
 use crate::failure::Failure;
 use crate::http::{Connector, is_this_machine};
-use crate::interface::{EntryKind, RemoteError, RemoteErrorKind, RemoteTier};
 use crate::key;
 use crate::options::Options;
 use crate::request::{self, Shared};
@@ -15,6 +14,7 @@ use crate::worker::Worker;
 use crate::wrap;
 use ::http::HeaderValue;
 use bytes::Bytes;
+use hipplan_store::{EntryKind, RemoteError, RemoteErrorKind, RemoteTier};
 use object_store::path::Path;
 use std::collections::HashSet;
 use std::future::Future;
@@ -77,7 +77,7 @@ impl Remote {
     fn permit(&self) -> Result<Permit, RemoteError> {
         if self.worker.claim().is_err() {
             let what = "left alone: this process was forked from one that uses it, and has no connection of its own";
-            return Err(self.error(RemoteErrorKind::Open, what));
+            return Err(self.error(RemoteErrorKind::Resting, what));
         }
         match self.shared.breaker.ask(Instant::now()) {
             Permit::Leave => Err(self.left_alone()),
@@ -88,7 +88,11 @@ impl Remote {
     fn left_alone(&self) -> RemoteError {
         let (reason, left) = self.shared.breaker.reason(Instant::now());
         let seconds = left.as_secs().saturating_add(u64::from(left.subsec_nanos() > 0));
-        self.error(RemoteErrorKind::Open, &format!("left alone for {seconds} s more, since: {reason}"))
+        let what = match seconds {
+            0 => "being tried again in the background".to_owned(),
+            _ => format!("left alone for {seconds} s more"),
+        };
+        self.error(RemoteErrorKind::Resting, &format!("{what}, since: {reason}"))
     }
 
     /// Runs a request in the background and waits for it, at the longest for what `bytes` may take. Nobody waits for a probe.
@@ -155,7 +159,7 @@ impl RemoteTier for Remote {
         match &got {
             Ok(None) => {}
             Ok(Some(_)) => self.remember(kind, name),
-            Err(error) if error.kind == RemoteErrorKind::Other => self.remember(kind, name),
+            Err(error) if error.kind == RemoteErrorKind::Garbled => self.remember(kind, name),
             Err(_) => {}
         }
         got

@@ -6,8 +6,8 @@ mod common;
 mod scripted;
 
 use common::{name, open, unhurried};
-use hipplan_remote::interface::{EntryKind, RemoteError, RemoteErrorKind, RemoteTier};
 use hipplan_remote::{Options, Remote};
+use hipplan_store::{EntryKind, RemoteError, RemoteErrorKind, RemoteTier};
 use scripted::{Answer, Server, closed_port, message, status};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn until_left_alone(remote: &Remote) -> (usize, RemoteError) {
     let mut last = None;
     for at in 0..20 {
         match get(remote) {
-            Err(error) if error.kind == RemoteErrorKind::Open => return (at, last.expect("a first failure")),
+            Err(error) if error.kind == RemoteErrorKind::Resting => return (at, last.expect("a first failure")),
             Err(error) => last = Some(error),
             Ok(found) => panic!("found {found:?}"),
         }
@@ -42,7 +42,7 @@ fn a_dead_server_is_asked_three_times_in_a_process() {
     let (asked, error) = until_left_alone(&remote);
     assert_eq!((asked, error.kind), (3, RemoteErrorKind::Unreachable), "{}", error.message);
     let error = remote.put(EntryKind::Plan, &name(1), b"entry").unwrap_err();
-    assert_eq!(error.kind, RemoteErrorKind::Open);
+    assert_eq!(error.kind, RemoteErrorKind::Resting);
     assert!(error.message.contains("left alone for ") && error.message.contains("refused"), "{}", error.message);
 }
 
@@ -53,8 +53,8 @@ fn a_server_that_never_answers_is_asked_once() {
     let (asked, error) = until_left_alone(&remote);
     assert_eq!((asked, error.kind), (1, RemoteErrorKind::Timeout), "{}", error.message);
     for _ in 0..100 {
-        assert_eq!(get(&remote).unwrap_err().kind, RemoteErrorKind::Open);
-        assert_eq!(remote.put(EntryKind::Plan, &name(1), b"entry").unwrap_err().kind, RemoteErrorKind::Open);
+        assert_eq!(get(&remote).unwrap_err().kind, RemoteErrorKind::Resting);
+        assert_eq!(remote.put(EntryKind::Plan, &name(1), b"entry").unwrap_err().kind, RemoteErrorKind::Resting);
     }
     assert_eq!(server.connections(), 1);
 }
@@ -68,7 +68,7 @@ fn all_threads_together_wait_once() {
             scope.spawn(|| {
                 for _ in 0..50 {
                     let kind = get(&remote).unwrap_err().kind;
-                    assert!(matches!(kind, RemoteErrorKind::Timeout | RemoteErrorKind::Open), "{kind:?}");
+                    assert!(matches!(kind, RemoteErrorKind::Timeout | RemoteErrorKind::Resting), "{kind:?}");
                 }
             });
         }
@@ -156,9 +156,13 @@ fn garbage_and_truncation_are_errors() {
         ("a length of words", [b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n".to_vec(), good.clone()].concat()),
     ];
     for (what, bytes) in answers {
+        let kind = match what {
+            "a cut entry" | "an empty entry" | "a page" => RemoteErrorKind::Garbled,
+            _ => RemoteErrorKind::Other,
+        };
         let server = Server::start(move |_, _| Answer::Bytes(bytes.clone()));
         let (asked, error) = until_left_alone(&open(&server.url(), unhurried()));
-        assert_eq!((asked, error.kind), (3, RemoteErrorKind::Other), "{what}: {}", error.message);
+        assert_eq!((asked, error.kind), (3, kind), "{what}: {}", error.message);
         assert!(error.message.starts_with(&server.url()), "{what}: {}", error.message);
     }
     let server = Server::start(move |_, _| status("200 OK", &good));
@@ -196,7 +200,7 @@ fn a_server_that_is_back_is_used_again_after_one_request_that_nobody_waits_for()
         match get(&remote) {
             Ok(None) => break,
             Ok(Some(_)) => panic!("found what is not there"),
-            Err(error) if error.kind == RemoteErrorKind::Open => std::thread::yield_now(),
+            Err(error) if error.kind == RemoteErrorKind::Resting => std::thread::yield_now(),
             Err(_) => failed += 1,
         }
     }

@@ -7,7 +7,7 @@ mod scripted;
 
 use common::{name, open, unhurried};
 use hipplan_remote::Remote;
-use hipplan_remote::interface::{EntryKind, RemoteErrorKind, RemoteTier};
+use hipplan_store::{EntryKind, RemoteErrorKind, RemoteTier};
 use scripted::{Server, status};
 
 /// What a child finds, as its exit status: 0 an answer, 1 left alone, 2 anything else.
@@ -19,7 +19,7 @@ fn in_child(remote: &Remote) -> i32 {
     if child == 0 {
         let status = match remote.get(EntryKind::Blob, &name(1), 9) {
             Ok(None) => 0,
-            Err(error) if error.kind == RemoteErrorKind::Open && error.message.contains("forked") => 1,
+            Err(error) if error.kind == RemoteErrorKind::Resting && error.message.contains("forked") => 1,
             _ => 2,
         };
         // SAFETY: ends the process.

@@ -6,7 +6,7 @@ mod common;
 mod nginx;
 
 use common::{name, open, there_and_back, unhurried};
-use hipplan_remote::interface::{EntryKind, RemoteErrorKind, RemoteTier};
+use hipplan_store::{EntryKind, RemoteErrorKind, RemoteTier};
 use nginx::{Nginx, program};
 use std::path::Path;
 

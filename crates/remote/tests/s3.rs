@@ -7,7 +7,7 @@ mod s3;
 
 use common::{name, noise, open, there_and_back, unhurried};
 use hipplan_remote::Options;
-use hipplan_remote::interface::{EntryKind, RemoteErrorKind, RemoteTier};
+use hipplan_store::{EntryKind, RemoteErrorKind, RemoteTier};
 use s3::{KEY, S3, SECRET};
 
 #[test]

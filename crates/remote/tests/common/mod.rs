@@ -2,8 +2,8 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "every test program uses a part of it, and unwraps as tests do")]
 
-use hipplan_remote::interface::{EntryKind, RemoteTier};
 use hipplan_remote::{Options, Remote};
+use hipplan_store::{EntryKind, RemoteTier};
 use std::time::Duration;
 
 /// A name of an entry.
