@@ -14,6 +14,7 @@ use hipplan::{
     Canonical, DataType, Device, GraphBuf, GraphBuilder, Knob, Limits, Loaders, Plan, PlanIdentity, PlanKey, PlanRef, PointwiseMode,
     RootHash, Runtime, Scalar, ScalarType, Stream, TensorAttributes, TensorValue, VariantPack, Workspace, aligned, canon, ops,
 };
+use hipplan_store::EntryKind;
 use hipplan_store::record::{RecordKind, decode, encode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -249,7 +250,8 @@ fn plan_facts(plan: &PlanView<'_>) -> Facts {
 fn record_facts(kind: RecordKind, file: &[u8]) -> Facts {
     let key = file[64..96].try_into().expect("a key");
     let mut out = format!("record of kind {} for {}\n", kind as u16, PlanKey(key));
-    for row in decode(kind, &key, file).expect("valid") {
+    let entries = if kind == RecordKind::Plan { EntryKind::PlanRecord } else { EntryKind::Selection };
+    for row in decode(entries, &key, file).expect("valid").rows {
         _ = writeln!(out, "plan {} root {} {} bytes", row.key, row.root, row.size);
     }
     out
