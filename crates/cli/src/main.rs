@@ -34,7 +34,7 @@ struct Cli {
 /// Options of every subcommand.
 #[derive(Debug, clap::Args)]
 struct Global {
-    /// Store folder [default: $HIPPLAN_STORE, else $XDG_CACHE_HOME/hipplan/store, else ~/.cache/hipplan/store]
+    /// Store folder [default: $HIPPLAN_STORE, else one of the user's cache folder; `hipplan store where` tells]
     #[arg(long, global = true, value_name = "DIR")]
     store: Option<std::path::PathBuf>,
     /// Print JSON instead of a table
@@ -58,6 +58,7 @@ Examples:
   hipplan explain graph.json                  why it has its key and engine API floor, or why it is refused
   hipplan engines graph.json                  which engines take it, and why others do not
   hipplan ls --store plans --json
+  hipplan store where                         which store is used, and why
 
 Exit codes:
   0  everything was done and is as it should be

@@ -14,6 +14,7 @@ mod run;
 mod shim;
 mod shim_headers;
 mod show;
+mod store;
 mod verify;
 
 use crate::{Exit, Global};
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// List the plans of the store
     Ls(ls::Ls),
+    /// Look after the store itself
+    Store(store::Store),
     /// Put an installed MIOpen behind a wrapper that can forward its calls to stored plans, and undo that
     Shim(shim::Shim),
     /// Print a completion script for a shell
@@ -66,6 +69,7 @@ impl Command {
             Self::Explain(command) => command.run(global),
             Self::Verify(command) => command.run(global),
             Self::Ls(command) => command.run(global),
+            Self::Store(command) => command.run(global),
             Self::Shim(command) => command.run(global),
             Self::Completions(command) => command.run(),
         }
