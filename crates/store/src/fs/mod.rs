@@ -10,7 +10,7 @@ mod write;
 pub(crate) use map::{Map, is_local};
 #[cfg(any(test, feature = "testing"))]
 pub use op::{Hook, Op, Verdict, with_hook};
-pub(crate) use write::{Temp, create_temp, rename, rename_away, rename_back, rename_new, write_temp};
+pub(crate) use write::{Temp, create_temp, rename, rename_away, rename_back, rename_new, try_rename_new, write_new, write_temp};
 
 use hipplan_serialize::AlignedBytes;
 #[cfg(not(any(test, feature = "testing")))]
@@ -365,6 +365,12 @@ impl Shared {
     pub(crate) fn into_file(self) -> File {
         self.file
     }
+}
+
+/// Where a path leads, all links followed. What is there must be there.
+pub(crate) fn resolved(path: &Path) -> io::Result<PathBuf> {
+    gate(Op::Stat { path })?;
+    fs::canonicalize(path)
 }
 
 /// A path that no later change of the working folder moves.

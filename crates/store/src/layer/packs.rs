@@ -1,6 +1,7 @@
 //! The packs of a folder, as this process knows them.
 
 use super::stamps::hours;
+use crate::bundle::Trust;
 use crate::layout::{self, PACKS};
 use crate::pack::{Pack, Used};
 use crate::{EntryKind, Limits, StoreError, fs};
@@ -17,6 +18,7 @@ const UNSETTLED: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
+    trust: Trust,
     listing: OnceLock<ArcSwap<Listing>>,
     /// One thread lists at a time; the others go on with what there is.
     listing_now: Mutex<()>,
@@ -34,8 +36,13 @@ struct Listing {
 }
 
 impl Packs {
-    pub(super) fn of(root: &Path) -> Self {
-        Self { folder: root.join(PACKS), listing: OnceLock::new(), listing_now: Mutex::new(()) }
+    pub(super) fn of(root: &Path, trust: Trust) -> Self {
+        Self { folder: root.join(PACKS), trust, listing: OnceLock::new(), listing_now: Mutex::new(()) }
+    }
+
+    /// Whose packs are used.
+    pub(super) fn trust(&self) -> &Trust {
+        &self.trust
     }
 
     /// The packs that are known, newest first. None are before the first [`refresh`](Self::refresh).
@@ -104,7 +111,10 @@ impl Packs {
                 continue;
             }
             match Pack::open(&path, &Limits::default()) {
-                Ok(Some(pack)) => packs.push(Arc::new(pack)),
+                Ok(Some(pack)) => match self.trust.check(&pack) {
+                    Ok(()) => packs.push(Arc::new(pack)),
+                    Err(error) => fault = Some(error),
+                },
                 // Replaced by another since the folder was listed.
                 Ok(None) => {}
                 Err(error) => fault = Some(error),

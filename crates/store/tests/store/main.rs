@@ -1,6 +1,7 @@
 //! The store from outside: what callers, other processes and the next boot see.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod bundles;
 mod child;
 mod common;
 mod damage;
@@ -9,4 +10,6 @@ mod determinism;
 mod marker;
 mod processes;
 mod roundtrip;
+mod signatures;
 mod verify;
+mod wrapped;
