@@ -28,7 +28,6 @@
 
 mod blob;
 mod bundle;
-mod default_path;
 mod entry;
 mod error;
 mod far;
@@ -37,6 +36,7 @@ mod fs;
 mod layer;
 mod layout;
 mod limits;
+mod location;
 mod marker;
 mod objects;
 mod outcome;
@@ -54,23 +54,34 @@ pub use bundle::{
     SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
     wrap_bundle,
 };
-pub use default_path::default_store_path;
 pub use error::StoreError;
 pub use far::RemoteOptions;
 pub use layer::VerifyReport;
 pub use layout::EntryKind;
 pub use limits::Limits;
+pub use location::{Candidate, Location, LocationSource, Verdict, default_store_path, locate, locate_with, look_at_layer};
 pub use outcome::{Lookup, Miss, Persisted, Put};
-pub use pack::{EntryId, PackError, PackFacts, check_pack};
+pub use pack::{EntryId, PackError, PackFacts, check_pack, find_in_pack};
 pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
+pub use turn::{Turn, TurnOptions, Turned};
 
 /// Seeing and failing every call to the file system, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
     pub use crate::pack::testing::{FoundRow, OpenPack, write_pack};
+
+    /// Waits for the turn at a key, as a store does before it builds.
+    pub fn take_turn<T>(
+        root: Option<&std::path::Path>,
+        key: &[u8; 32],
+        options: &crate::TurnOptions,
+        look: &mut dyn FnMut() -> Option<T>,
+    ) -> crate::Turned<T> {
+        crate::turn::take(root, key, crate::turn::Purpose::Build, options, look)
+    }
 }

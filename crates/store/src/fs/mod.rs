@@ -3,10 +3,14 @@
 //!
 //! Nothing here follows a symbolic link in the last component of a path, blocks on a pipe, or opens a device.
 
+mod access;
+mod lock;
 mod map;
 mod op;
 mod write;
 
+pub(crate) use access::{make_private_folder, may_write, user};
+pub(crate) use lock::host_name;
 pub(crate) use map::{Map, is_local};
 #[cfg(any(test, feature = "testing"))]
 pub use op::{Hook, Op, Verdict, with_hook};
@@ -353,17 +357,6 @@ impl Shared {
     pub(crate) fn write_some(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let len = gate_len(Op::Write { path: &self.path, offset, bytes }, bytes.len())?;
         self.file.write_at(bytes.get(..len).unwrap_or_default(), offset).map(drop)
-    }
-
-    /// Cuts it to this length, or makes it longer by zeros.
-    pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
-        gate(Op::Write { path: &self.path, offset: len, bytes: &[] })?;
-        self.file.set_len(len)
-    }
-
-    /// The file descriptor, handed over.
-    pub(crate) fn into_file(self) -> File {
-        self.file
     }
 }
 
