@@ -5,7 +5,8 @@ use crate::far::Far;
 use crate::layer::{Bundle, Directory, Layer};
 use crate::turn::Purpose;
 use crate::{
-    LayerOptions, Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, VerifyReport, faults, fs, turn,
+    LayerOptions, Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, VerifyReport, faults,
+    fs, turn,
 };
 use std::path::Path;
 use std::sync::Arc;
