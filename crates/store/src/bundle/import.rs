@@ -46,8 +46,8 @@ struct Import<'i> {
     limits: &'i Limits,
     entries: Vec<NewEntry>,
     sources: Vec<Source>,
-    /// Records that a loose file of the store has: to be published loose, for a loose file hides what is in packs.
-    loose: Vec<(EntryKind, [u8; 32], Record)>,
+    /// Selections and sets of the bundle that bring something new: looked at again once the pack is in its place.
+    selections: Vec<([u8; 32], Record)>,
     /// What of the bundle is good and does not hang in the air.
     good: HashSet<(EntryKind, [u8; 32])>,
     report: ImportReport,
@@ -79,7 +79,7 @@ impl Store {
             limits,
             entries: Vec::new(),
             sources: Vec::new(),
-            loose: Vec::new(),
+            selections: Vec::new(),
             good: HashSet::new(),
             report,
         };
@@ -189,9 +189,11 @@ impl Import<'_> {
         }
         let path = row.kind.file(self.layer.root(), &row.name);
         crate::layer::check_rows(&path, joined.rows.len() as u64, self.limits).map_err(Left::Out)?;
-        if is_there && fs::status(&path).is_ok() {
-            self.loose.push((row.kind, row.name, record));
-        } else {
+        if row.kind == EntryKind::Selection {
+            self.selections.push((row.name, record));
+        }
+        // A loose file would hide what is in the pack.
+        if !is_there || fs::status(&path).is_err() {
             let bytes = record::encode(joined.kind, &row.name, &joined.rows);
             self.add(row.kind, row.name, bytes.len() as u64, Source::Made(bytes));
         }
@@ -213,7 +215,9 @@ impl Import<'_> {
         self.sources.push(source);
     }
 
-    /// Writes the pack, then the records that have loose files.
+    /// Writes the pack, then what of the selections it does not show: those that have loose files, and those that somebody else has changed
+    /// meanwhile, be it by a pack that came in front of this one. Of two imports at once, each looks after its pack is there, so one of them
+    /// sees what the other hides.
     fn write(mut self, store: &Store) -> Result<ImportReport, StoreError> {
         if !self.entries.is_empty() {
             let lines = self.bundle.provenance()?;
@@ -225,16 +229,31 @@ impl Import<'_> {
             })?;
             self.report.pack = Some(adopt(self.layer, written)?);
         }
-        for (kind, key, record) in &self.loose {
+        // What is wrong with other packs is no reason to stop.
+        drop(self.layer.packs().refresh());
+        for (key, record) in &self.selections {
+            if self.unshown(key, record)?.is_none() {
+                continue;
+            }
             let _turn = store.turn_to_write(self.layer, key);
-            let there = match self.layer.record(*kind, key, self.limits) {
-                Err(error) if error.is_damage() => None,
-                there => there?,
-            };
-            let joined = join(*kind, there, record.clone());
-            self.layer.publish_record(*kind, joined.kind, key, &joined.rows).map(drop)?;
+            if let Some(joined) = self.unshown(key, record)? {
+                self.layer.publish_record(EntryKind::Selection, joined.kind, key, &joined.rows).map(drop)?;
+            }
         }
         Ok(self.report)
+    }
+}
+
+impl Import<'_> {
+    /// What a selection must become to show what the bundle has of it; nothing if it does.
+    fn unshown(&self, key: &[u8; 32], record: &Record) -> Result<Option<Record>, StoreError> {
+        let there = match self.layer.record(EntryKind::Selection, key, self.limits) {
+            // What is damaged is built again.
+            Err(error) if error.is_damage() => None,
+            there => there?,
+        };
+        let joined = join(EntryKind::Selection, there.clone(), record.clone());
+        Ok((there.as_ref() != Some(&joined)).then_some(joined))
     }
 }
 

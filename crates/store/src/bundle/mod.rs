@@ -22,7 +22,7 @@ pub use facts::{BundleFacts, bundle_facts};
 pub use import::ImportReport;
 pub use keys::{KeyError, PublicKey, SecretKey, read_trusted_keys};
 pub use merge::{MergeReport, merge_bundles};
-pub(crate) use policy::Trust;
 pub use policy::{LayerOptions, LayerOptionsError, SignaturePolicy};
+pub(crate) use policy::{Trust, is_refusal};
 pub use sign::{SignatureStanding, sign_bundle};
 pub use wrap::{is_wrapped, unwrap_bundle, wrap_bundle};

@@ -99,6 +99,11 @@ impl LayerOptions {
     }
 }
 
+/// Whether a pack was good and not signed as it must be.
+pub(crate) fn is_refusal(error: &StoreError) -> bool {
+    matches!(error.code(), "unsigned" | "untrusted")
+}
+
 /// The options of a layer, as the layer asks them.
 #[derive(Debug, Default)]
 pub(crate) struct Trust(LayerOptions);
@@ -117,12 +122,13 @@ impl Trust {
     /// what was signed.
     pub(crate) fn check(&self, pack: &Pack) -> Result<(), StoreError> {
         if self.0.signatures == SignaturePolicy::Off {
-            return Ok(());
+            // What they are worth makes no difference. That they are some does: anything else behind a pack is damage.
+            return pack.signatures().map(drop);
         }
         let signed = pack.check_root().and_then(|()| trusted_signer(pack, &self.0.trusted));
         match signed {
             Ok(_) => Ok(()),
-            Err(error) if self.0.signatures == SignaturePolicy::Warn && matches!(error.code(), "unsigned" | "untrusted") => {
+            Err(error) if self.0.signatures == SignaturePolicy::Warn && is_refusal(&error) => {
                 faults::untrusted(&error);
                 Ok(())
             }

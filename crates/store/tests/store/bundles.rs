@@ -432,3 +432,72 @@ fn file_of(merger: &mut Merger, model: Model) -> PathBuf {
     write_model(&path, &model);
     path
 }
+
+#[test]
+fn of_imports_at_once_none_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = store_in(dir.path(), "target");
+    let key = selection_key(b"all");
+    let mut expected = Vec::new();
+    let mut files = Vec::new();
+    for graph in 0..8_u8 {
+        let name = format!("origin {graph}");
+        let origin = store_in(dir.path(), &name);
+        let (plan, ..) = fill(&origin, &[graph, 9]);
+        assert!(origin.add_to_set(&key, &plan).unwrap().is_persisted());
+        let file = dir.path().join(format!("{graph}.hpbundle"));
+        export_all(&origin, &file);
+        expected.push(plan);
+        files.push(file);
+    }
+    expected.sort_unstable();
+    std::thread::scope(|scope| {
+        for file in &files {
+            // As another process would: nothing is shared but the folder.
+            let store = Store::open(target.root(), Mode::ReadWrite).unwrap();
+            scope.spawn(move || store.import(file, &LayerOptions::default()).unwrap());
+        }
+    });
+    let found = Store::open(target.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(rows(&found, &key), expected);
+    assert!(found.verify().is_clean(), "{:?}", found.verify());
+}
+
+/// A fault of the file system at any call of an import ends it with an error, and leaves the store clean and whole for the next try.
+#[test]
+fn an_import_that_fails_anywhere_leaves_a_clean_store() {
+    use hipplan_store::testing::{Op, Verdict, with_hook};
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("b.hpbundle");
+    let origin = store_in(dir.path(), "origin");
+    let (one, ..) = fill(&origin, b"one");
+    let (two, ..) = fill(&origin, b"two");
+    let key = selection_key(b"key");
+    assert!(origin.put_selection(&key, &[one, two]).unwrap().is_persisted());
+    export_all(&origin, &file);
+    let mut failures = 0;
+    for at in 0.. {
+        let target = store_in(dir.path(), &format!("target {at}"));
+        fill(&target, b"three");
+        let (three, ..) = fill(&target, b"one");
+        assert!(target.put_selection(&key, &[three]).unwrap().is_persisted());
+        let calls = std::rc::Rc::new(std::cell::Cell::new(0));
+        let count = std::rc::Rc::clone(&calls);
+        let hook = move |_: Op<'_>| {
+            count.set(count.get() + 1);
+            if count.get() == at + 1 { Verdict::Fail(libc::ENOSPC) } else { Verdict::Go }
+        };
+        let (result, _) = warnings(|| with_hook(hook, || target.import(&file, &LayerOptions::default())));
+        failures += usize::from(result.is_err());
+        let again = Store::open(target.root(), Mode::ReadWrite).unwrap();
+        assert!(again.verify().is_clean(), "{at}: {:?}", again.verify());
+        assert!(!rows(&again, &key).is_empty(), "{at}");
+        let (report, _) = warnings(|| again.import(&file, &LayerOptions::default()).unwrap());
+        assert!(report.problems.is_empty(), "{at}: {:?}", report.problems);
+        assert_eq!(rows(&again, &key), [one, two], "{at}");
+        if calls.get() <= at {
+            break;
+        }
+    }
+    assert!(failures > 20, "{failures}");
+}
