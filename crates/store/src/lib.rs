@@ -27,6 +27,7 @@
 )]
 
 mod blob;
+mod bundle;
 mod entry;
 mod error;
 mod far;
@@ -48,6 +49,11 @@ mod store;
 mod turn;
 
 pub use blob::Blob;
+pub use bundle::{
+    BundleFacts, ExportReport, ExportedPlan, ImportReport, KeyError, LayerOptions, LayerOptionsError, MergeReport, PublicKey, SecretKey,
+    SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
+    wrap_bundle,
+};
 pub use error::StoreError;
 pub use far::RemoteOptions;
 pub use layer::VerifyReport;

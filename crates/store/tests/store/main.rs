@@ -1,6 +1,7 @@
 //! The store from outside: what callers, other processes and the next boot see.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod bundles;
 mod child;
 mod common;
 mod damage;
@@ -10,5 +11,7 @@ mod locations;
 mod marker;
 mod processes;
 mod roundtrip;
+mod signatures;
 mod turns;
 mod verify;
+mod wrapped;
