@@ -172,6 +172,18 @@ pub enum StoreError {
         /// Key of the selection.
         key: hipplan_serialize::SelectionKey,
     },
+    /// A file of pins, or the name of one, that is not as hipplan writes it. It may keep anything, so nothing is removed.
+    #[error("{path}{at}: found {found:?}, expected {expected}", path = path.display(), at = at_line(*line))]
+    Pins {
+        /// The file, or the folder of such files.
+        path: PathBuf,
+        /// Line from 1 on; 0 where it is about the whole.
+        line: usize,
+        /// What stands there.
+        found: String,
+        /// What should stand there.
+        expected: String,
+    },
     /// Something names a file that is not in the store.
     #[error("{path}: found nothing, expected the {what} that {named_by} names", path = path.display())]
     MissingTarget {
@@ -212,6 +224,7 @@ impl StoreError {
             | Self::Plan { path, .. }
             | Self::Record { path, .. }
             | Self::Pack { path, .. }
+            | Self::Pins { path, .. }
             | Self::MissingTarget { path, .. } => Some(path),
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => None,
         }
@@ -241,6 +254,7 @@ impl StoreError {
             Self::Marker { .. } | Self::TooOld { .. } | Self::TooNew { .. } => "marker",
             Self::Size { .. } | Self::Content { .. } | Self::Plan { .. } | Self::Record { .. } => "damaged",
             Self::Pack { cause, .. } => cause.code(),
+            Self::Pins { .. } => "pins",
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => "refused",
             Self::MissingTarget { .. } => "missing-target",
         }
@@ -262,6 +276,7 @@ impl StoreError {
             "limit" => "raise the limit if the file is trusted, else delete it",
             "damaged" => "nothing needs doing: the next put or `hipplan compile` of it replaces the file; deleting it is safe",
             "refused" => "this is a mistake of the caller, not of the store",
+            "pins" => "put the file right, or remove it with `hipplan store unpin`; until then nothing is removed from the store",
             "missing-target" => "put blobs before plans and plans before selections; compile again if the file was deleted",
             _ => "check the path and the file system",
         }
@@ -304,4 +319,8 @@ impl StoreError {
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
     }
+}
+
+fn at_line(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(", line {line}") }
 }
