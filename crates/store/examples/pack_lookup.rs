@@ -52,10 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let medians: Vec<[f64; 3]> = packs.iter_mut().map(|filled| filled.nanoseconds.each_mut().map(|times| median(times))).collect();
     for (rows, times) in sizes.iter().zip(&medians) {
         let [find, miss, get] = std::array::from_fn(|i| (times[i], times[i] / medians[0][i]));
-        println!(
-            "{rows:>10} {:>10.0} {:>8.2} {:>10.0} {:>8.2} {:>10.0} {:>8.2}",
-            find.0, find.1, miss.0, miss.1, get.0, get.1
-        );
+        println!("{rows:>10} {:>10.0} {:>8.2} {:>10.0} {:>8.2} {:>10.0} {:>8.2}", find.0, find.1, miss.0, miss.1, get.0, get.1);
     }
     Ok(())
 }

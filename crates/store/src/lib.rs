@@ -46,6 +46,7 @@ mod remote;
 mod selections;
 mod store;
 mod turn;
+mod upkeep;
 
 pub use blob::Blob;
 pub use default_path::default_store_path;

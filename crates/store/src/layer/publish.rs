@@ -166,6 +166,11 @@ impl Directory {
         Ok(())
     }
 
+    /// An entry may not be there any more.
+    pub(crate) fn forget_file(&self, kind: EntryKind, name: &[u8; 32]) {
+        self.durable().forget_file(kind, name);
+    }
+
     /// A new file with these bytes in the folder for unfinished writes.
     pub(crate) fn write_temp(&self, bytes: &[u8]) -> Result<fs::Temp, StoreError> {
         let tmp = self.root().join(TMP);

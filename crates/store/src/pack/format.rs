@@ -157,8 +157,7 @@ impl Header {
             table.rows_offset = take(table.rows_bytes())?;
         }
         let provenance_offset = take(provenance_length)?;
-        let header =
-            Self { length: 0, root: [0; 32], provenance_offset, provenance_length, values_offset: next, tables: placed };
+        let header = Self { length: 0, root: [0; 32], provenance_offset, provenance_length, values_offset: next, tables: placed };
         Some(header)
     }
 

@@ -21,9 +21,7 @@ pub(super) fn encode(lines: &[String]) -> Result<Vec<u8>, PackError> {
 
 /// The lines of these bytes.
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<String>, PackError> {
-    let wrong = |found: String, expected: &str| {
-        PackError::Field { field: "provenance", found, expected: expected.into() }
-    };
+    let wrong = |found: String, expected: &str| PackError::Field { field: "provenance", found, expected: expected.into() };
     let text = std::str::from_utf8(bytes).map_err(|e| wrong(e.to_string(), "UTF-8"))?;
     let mut lines: Vec<String> = Vec::new();
     for line in text.split_inclusive('\n') {

@@ -179,9 +179,7 @@ impl Pack {
 
     /// A row whose bytes are inside the file.
     pub(super) fn row(&self, kind: EntryKind, number: u32, raw: &RawRow) -> Result<PackRow, StoreError> {
-        let wrong = |field, found: String, expected: String| {
-            Err(self.fault(PackError::Row { kind, row: number, field, found, expected }))
-        };
+        let wrong = |field, found: String, expected: String| Err(self.fault(PackError::Row { kind, row: number, field, found, expected }));
         let (offset, size) = (u64::from_le_bytes(raw.offset), u64::from_le_bytes(raw.size));
         let (from, length) = (self.header.values_offset, self.header.length);
         if offset < from || offset > length || !offset.is_multiple_of(ALIGN) {

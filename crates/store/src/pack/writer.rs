@@ -104,11 +104,8 @@ pub(crate) fn write(
 
 /// The order of the pack: by kind, then by name; repeats are refused.
 fn sorted(entries: &[NewEntry]) -> Result<Vec<u32>, PackError> {
-    let too_many = |_| PackError::Refused {
-        what: "number of entries",
-        found: entries.len().to_string(),
-        expected: format!("at most {}", u32::MAX),
-    };
+    let too_many =
+        |_| PackError::Refused { what: "number of entries", found: entries.len().to_string(), expected: format!("at most {}", u32::MAX) };
     let count = u32::try_from(entries.len()).map_err(too_many)?;
     let place = |&number: &u32| entries.get(number as usize).map(|entry| (entry.kind, entry.name));
     let mut order: Vec<u32> = (0..count).collect();
