@@ -182,6 +182,18 @@ pub enum StoreError {
         /// Key of the selection.
         key: hipplan_serialize::SelectionKey,
     },
+    /// A file of pins, or the name of one, that is not as hipplan writes it. It may keep anything, so nothing is removed.
+    #[error("{path}{at}: found {found:?}, expected {expected}", path = path.display(), at = at_line(*line))]
+    Pins {
+        /// The file, or the folder of such files.
+        path: PathBuf,
+        /// Line from 1 on; 0 where it is about the whole.
+        line: usize,
+        /// What stands there.
+        found: String,
+        /// What should stand there.
+        expected: String,
+    },
     /// Something names a file that is not in the store.
     #[error("{path}: found nothing, expected the {what} that {named_by} names", path = path.display())]
     MissingTarget {
@@ -223,6 +235,7 @@ impl StoreError {
             | Self::Record { path, .. }
             | Self::Pack { path, .. }
             | Self::Key { path, .. }
+            | Self::Pins { path, .. }
             | Self::MissingTarget { path, .. } => Some(path),
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => None,
         }
@@ -253,6 +266,7 @@ impl StoreError {
             Self::Size { .. } | Self::Content { .. } | Self::Plan { .. } | Self::Record { .. } => "damaged",
             Self::Pack { cause, .. } => cause.code(),
             Self::Key { .. } => "key",
+            Self::Pins { .. } => "pins",
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => "refused",
             Self::MissingTarget { .. } => "missing-target",
         }
@@ -277,6 +291,7 @@ impl StoreError {
             "untrusted" => "check where it comes from; trust the key of its signer, or have it signed with one that is trusted",
             "key" => "name the file that `hipplan bundle keygen` wrote; a secret key is kept by one, a public key is for all",
             "refused" => "this is a mistake of the caller, not of the store",
+            "pins" => "put the file right, or remove it with `hipplan store unpin`; until then nothing is removed from the store",
             "missing-target" => "put blobs before plans and plans before selections; compile again if the file was deleted",
             _ => "check the path and the file system",
         }
@@ -319,4 +334,8 @@ impl StoreError {
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
     }
+}
+
+fn at_line(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(", line {line}") }
 }

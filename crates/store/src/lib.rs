@@ -47,6 +47,7 @@ mod remote;
 mod selections;
 mod store;
 mod turn;
+mod upkeep;
 
 pub use blob::Blob;
 pub use bundle::{
@@ -68,6 +69,9 @@ pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
 pub use turn::{Turn, TurnOptions, Turned};
+pub use upkeep::{
+    EntryInfo, GcOptions, GcReport, KindStat, Pin, PinSet, RemoveReport, RepairOptions, RepairReport, StoreStat, UpkeepStep, Usage,
+};
 
 /// Seeing and failing every call to the file system, for tests.
 #[cfg(any(test, feature = "testing"))]

@@ -168,6 +168,19 @@ impl Store {
         self.directory().filter(|directory| directory.access().is_writable())
     }
 
+    /// The folder in front, to be changed.
+    pub(crate) fn to_write(&self) -> Result<&Directory, StoreError> {
+        let path = || self.root().to_owned();
+        match self.directory() {
+            Some(directory) if directory.access().is_writable() => Ok(directory),
+            Some(directory) => Err(match directory.unavailable() {
+                Some(cause) => StoreError::Unavailable { path: path(), cause: cause.to_string() },
+                None => StoreError::ReadOnly { path: path() },
+            }),
+            None => Err(StoreError::ReadOnly { path: path() }),
+        }
+    }
+
     /// Runs a lookup in one layer after the other, then in the far tier: a fault becomes a miss, of which the layer has warned.
     pub(crate) fn lookup<T>(
         &self,

@@ -14,7 +14,7 @@ pub(crate) use lock::host_name;
 pub(crate) use map::{Map, is_local};
 #[cfg(any(test, feature = "testing"))]
 pub use op::{Hook, Op, Verdict, with_hook};
-pub(crate) use write::{Temp, create_temp, rename, rename_away, rename_back, rename_new, try_rename_new, write_new, write_temp};
+pub(crate) use write::{Temp, create_temp, exchange, rename, rename_away, rename_back, rename_new, try_rename_new, write_new, write_temp};
 
 use hipplan_serialize::AlignedBytes;
 #[cfg(not(any(test, feature = "testing")))]

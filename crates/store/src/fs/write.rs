@@ -148,22 +148,35 @@ pub(crate) fn rename_away(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Gives a file that has a name another one, if nothing has that; tells whether it did.
+/// Gives a file that has a name another one, if nothing has that; tells whether it did. Whoever removes the old name meanwhile has either
+/// removed the file, or finds no such name.
 pub(crate) fn rename_back(from: &Path, to: &Path) -> io::Result<bool> {
+    use rustix::io::Errno;
     gate(Op::RenameNew { from, to })?;
+    match rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
+        Ok(()) => return Ok(true),
+        Err(Errno::EXIST) => return Ok(false),
+        // The file system, or the kernel, has no such renaming.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        Err(e) => return Err(e.into()),
+    }
     // Two names for a moment, where both are of one file: a kill in between leaves one too many, never one too few.
     match fs::hard_link(from, to) {
         Ok(()) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
-        Err(_) => {
-            // File systems without links have renaming.
-            return match rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
-                Ok(()) => Ok(true),
-                Err(rustix::io::Errno::EXIST) => Ok(false),
-                Err(e) => Err(e.into()),
-            };
-        }
+        Err(e) => return Err(e),
     }
     super::unlink(from)?;
     Ok(true)
+}
+
+/// Exchanges what two names lead to, in one step; `false` where the file system cannot.
+pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<bool> {
+    use rustix::io::Errno;
+    gate(Op::Rename { from: a, to: b })?;
+    match rustix::fs::renameat_with(rustix::fs::CWD, a, rustix::fs::CWD, b, rustix::fs::RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
 }

@@ -176,7 +176,7 @@ impl Directory {
     }
 
     /// A loose plan file that opens.
-    pub(super) fn open_loose_plan(&self, path: &Path, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
+    pub(crate) fn open_loose_plan(&self, path: &Path, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
         let Some(file) = entry::open(path)? else { return Ok(None) };
         check_plan_size(path, file.size(), limits)?;
         let bytes = file.read().map_err(StoreError::io("read", path))?;
@@ -278,7 +278,7 @@ pub(crate) fn open_plan(path: &Path, bytes: AlignedBytes, plan: &PlanRef) -> Res
 }
 
 /// A plan of a pack that opens and is the one that its row says.
-pub(super) fn packed_plan(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<PlanBytes, StoreError> {
+pub(crate) fn packed_plan(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<PlanBytes, StoreError> {
     let bytes = pack.read(row, limits.max_plan_bytes)?;
     PlanView::open(&bytes).map_err(damaged(pack.path()))?;
     let bytes = PlanBytes::of_checked(bytes);
