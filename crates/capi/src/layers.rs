@@ -7,20 +7,22 @@ use hipplan_serialize::{AlignedBytes, Digest, GraphKey, PlanRef, Policy, Selecti
 use hipplan_store::{Lookup, Mode, PlanBytes, Store};
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 const NO_STORE: &str = "no store: name one, or set HIPPLAN_STORE, XDG_CACHE_HOME or HOME";
 
-/// Stores, the first of which may be written.
+/// One store of several layers, the first of which may be written; or none.
 #[derive(Debug)]
 pub(crate) struct Layers {
-    stores: Vec<Store>,
+    store: Option<Store>,
     read_only: bool,
 }
 
 impl Layers {
-    /// Opens stores. An unusable one fails, or with `HIPPLAN_OPEN_DEGRADE` is warned of and left out; so does having no place for one at all.
+    /// Opens stores and bundles. An unusable one fails, or with `HIPPLAN_OPEN_DEGRADE` is warned of and left out; so does having no place for
+    /// one at all.
     pub(crate) fn open(paths: &[&CStr], flags: u32) -> Result<Self, Failure> {
         let (read_only, degrade) = (flags & HIPPLAN_OPEN_READ_ONLY != 0, flags & HIPPLAN_OPEN_DEGRADE != 0);
         let mut paths: Vec<PathBuf> = paths.iter().map(|path| OsStr::from_bytes(path.to_bytes()).into()).collect();
@@ -31,81 +33,81 @@ impl Layers {
                 None => return Err(Failure::new(HIPPLAN_STORE, NO_STORE)),
             }
         }
-        let mut stores = Vec::with_capacity(paths.len());
-        for (i, path) in paths.iter().enumerate() {
-            if path.as_os_str().is_empty() {
-                return Err(Failure::argument(format!("the name of store {i} is empty")));
-            }
-            let writes = i == 0 && !read_only;
-            if writes && degrade {
-                stores.push(Store::open_or_degrade(path));
-                continue;
-            }
-            match Store::open(path, if writes { Mode::ReadWrite } else { Mode::ReadOnly }) {
-                Ok(store) => stores.push(store),
-                Err(error) if degrade => {
-                    tracing::warn!(cause = %error, advice = error.advice(), "a plan store cannot be used and counts as empty");
-                }
-                Err(error) => return Err(error.into()),
-            }
+        if let Some(i) = paths.iter().position(|path| path.as_os_str().is_empty()) {
+            return Err(Failure::argument(format!("the name of store {i} is empty")));
         }
-        Ok(Self { stores, read_only })
+        let mut store: Option<Store> = None;
+        for (i, path) in paths.iter().enumerate() {
+            store = match store {
+                None if i == 0 && !read_only && degrade => Some(Store::open_or_degrade(path)),
+                None if i == 0 && !read_only => Some(Store::open(path, Mode::ReadWrite)?),
+                Some(store) if degrade => Some(store.with_layer_or_warn(path)),
+                Some(store) => Some(store.with_layer(path)?),
+                None => match Store::open_layer(path) {
+                    Ok(store) => Some(store),
+                    Err(error) if degrade => {
+                        tracing::warn!(cause = %error, advice = error.advice(), "a plan store cannot be used and counts as empty");
+                        None
+                    }
+                    Err(error) => return Err(error.into()),
+                },
+            };
+        }
+        Ok(Self { store, read_only })
     }
 
     /// The store that compiled plans are put into.
     #[cfg_attr(not(feature = "compile"), expect(dead_code, reason = "nothing is compiled"))]
     pub(crate) fn writable(&self) -> Result<&Store, Failure> {
-        match self.stores.first() {
+        match &self.store {
             Some(store) if !self.read_only => Ok(store),
             None if !self.read_only => Err(Failure::new(HIPPLAN_STORE, NO_STORE)),
             _ => Err(Failure::new(HIPPLAN_STORE, "the stores were opened with HIPPLAN_OPEN_READ_ONLY, nothing can be compiled into them")),
         }
     }
 
-    /// Walks the usable plans of a graph, layer by layer, in each the targets from best to worst and the plans as their selection has them,
-    /// and then those that were compiled for other requests, until `take` gives something. What cannot be used is told to `miss`, with where
-    /// it was.
+    /// Walks the usable plans of a graph, in each of the targets from best to worst, layer by layer and the plans as their selection has
+    /// them, and then those that were compiled for other requests, until `take` gives something. What cannot be used is told to `miss`.
     pub(crate) fn walk<T>(
         &self,
         graph: &GraphKey,
         preferred: Option<i64>,
         targets: &[String],
         loaders: &Loaders,
-        mut miss: impl FnMut(&Store, &str, String),
+        mut miss: impl FnMut(&str, String),
         mut take: impl FnMut(&Store, PlanBytes) -> Option<T>,
     ) -> Option<T> {
+        let store = self.store.as_ref()?;
         let preference = Policy::DEFAULT.preferring(preferred);
-        for store in &self.stores {
-            for target in targets {
-                let own = SelectionKey::new(graph, target, &Policy::DEFAULT);
-                let preferred = preferred.map(|_| SelectionKey::new(graph, target, &preference));
-                let mut seen: HashSet<PlanRef> = HashSet::new();
-                for key in preferred.into_iter().chain([own, SelectionKey::of_all(graph, target)]) {
-                    let selection = match store.find_selection(&key) {
-                        Lookup::Hit(selection) => selection,
+        for target in targets {
+            let own = SelectionKey::new(graph, target, &Policy::DEFAULT);
+            let preferred = preferred.map(|_| SelectionKey::new(graph, target, &preference));
+            let mut seen: HashSet<PlanRef> = HashSet::new();
+            for key in preferred.into_iter().chain([own, SelectionKey::of_all(graph, target)]) {
+                let selection = match store.find_selection(&key) {
+                    Lookup::Hit(selection) => selection,
+                    Lookup::Miss(why) => {
+                        // That nothing was compiled for other requests is no news.
+                        if key == own {
+                            miss(target, why.to_string());
+                        }
+                        continue;
+                    }
+                };
+                for plan in selection.plans.iter().filter(|plan| seen.insert(**plan)) {
+                    let bytes = match store.get_plan(plan) {
+                        Lookup::Hit(bytes) => bytes,
                         Lookup::Miss(why) => {
-                            // That nothing was compiled for other requests is no news.
-                            if key == own {
-                                miss(store, target, why.to_string());
-                            }
+                            miss(target, why.to_string());
                             continue;
                         }
                     };
-                    for plan in selection.plans.iter().filter(|plan| seen.insert(**plan)) {
-                        let bytes = match store.get_plan(plan) {
-                            Lookup::Hit(bytes) => bytes,
-                            Lookup::Miss(why) => {
-                                miss(store, target, why.to_string());
-                                continue;
-                            }
-                        };
-                        if let Err(error) = loaders.accept(&bytes.view()) {
-                            miss(store, target, format!("a plan is there and no loader accepts it: {error}"));
-                            continue;
-                        }
-                        if let Some(taken) = take(store, bytes) {
-                            return Some(taken);
-                        }
+                    if let Err(error) = loaders.accept(&bytes.view()) {
+                        miss(target, format!("a plan is there and no loader accepts it: {error}"));
+                        continue;
+                    }
+                    if let Some(taken) = take(store, bytes) {
+                        return Some(taken);
                     }
                 }
             }
@@ -115,23 +117,26 @@ impl Layers {
 
     /// No store is left to look into.
     pub(crate) fn is_empty(&self) -> bool {
-        self.stores.is_empty()
+        self.store.is_none()
     }
 }
 
-/// The code objects of a plan: of the store that it comes from, else of any other layer. Each that is given is about to be loaded.
+impl fmt::Display for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<String> = self.store.iter().flat_map(Store::paths).map(|path| path.display().to_string()).collect();
+        write!(f, "{} {}", if paths.len() == 1 { "store" } else { "stores" }, paths.join(", "))
+    }
+}
+
+/// The code objects of a plan, of whichever layer has them. Each that is given is about to be loaded.
 pub(crate) struct CodeOf<'l> {
     pub(crate) store: &'l Store,
-    pub(crate) layers: &'l Layers,
     pub(crate) loads: &'l crate::counters::Counter,
 }
 
 impl CodeObjects for CodeOf<'_> {
     fn code_object(&self, digest: &Digest) -> Result<AlignedBytes, String> {
-        let found = self.store.code_object(digest).or_else(|why| {
-            let others = self.layers.stores.iter().filter(|store| store.root() != self.store.root());
-            others.into_iter().find_map(|store| store.code_object(digest).ok()).ok_or(why)
-        })?;
+        let found = self.store.code_object(digest)?;
         self.loads.add_one();
         Ok(found)
     }

@@ -4,7 +4,7 @@ use crate::bound::Bound;
 use crate::counters::Counters;
 use crate::failure::Failure;
 use crate::layers::{CodeOf, Layers};
-use crate::types::{HIPPLAN_MISS, HIPPLAN_WORKSPACE};
+use crate::types::{HIPPLAN_MISS, HIPPLAN_OPEN_READ_ONLY, HIPPLAN_OPEN_REQUIRE_PRECOMPILED, HIPPLAN_WORKSPACE};
 use hipplan_exec::hip::HipRuntime;
 use hipplan_exec::plugin::{PluginLoader, PluginSearch, Plugins};
 use hipplan_exec::{CodeObjects, Device, ExecError, Loaders, Plan};
@@ -23,6 +23,8 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) layers: Layers,
+    /// Nothing may be compiled.
+    pub(crate) requires_precompiled: bool,
     loaders: Loaders,
     #[cfg_attr(not(feature = "compile"), expect(dead_code, reason = "nothing is compiled"))]
     pub(crate) plugins: Plugins,
@@ -66,8 +68,11 @@ impl Library {
         let plugins = plugins()?;
         let mut loaders = Loaders::default();
         loaders.add(Box::new(PluginLoader::new(&plugins)));
+        let requires_precompiled = flags & HIPPLAN_OPEN_REQUIRE_PRECOMPILED != 0;
+        let flags = if requires_precompiled { flags | HIPPLAN_OPEN_READ_ONLY } else { flags };
         Ok(Self {
             layers: Layers::open(stores, flags)?,
+            requires_precompiled,
             loaders,
             plugins,
             targets,
@@ -82,6 +87,12 @@ impl Library {
     /// Whether a usable plan is stored.
     pub(crate) fn find(&self, graph: &GraphKey) -> Result<(), Failure> {
         self.lookup(graph, None, u64::MAX, |_, _| Ok(()))
+    }
+
+    /// The same for a graph, with the engine that it prefers.
+    pub(crate) fn find_by_graph(&self, graph: &GraphBuf) -> Result<(), Failure> {
+        let view = graph.view();
+        self.lookup(&view.canonical()?.key, view.preferred_engine_id(), u64::MAX, |_, _| Ok(()))
     }
 
     /// Loads the first plan that needs at most so much workspace; tensors are known by canonical ordinal.
@@ -126,9 +137,7 @@ impl Library {
         let mut misses = Vec::new();
         let mut least: Option<u64> = None;
         let mut refusal: Option<ExecError> = None;
-        let miss = |store: &hipplan_store::Store, target: &str, why: String| {
-            misses.push(format!("store {}, target {target}: {why}", store.root().display()));
-        };
+        let miss = |target: &str, why: String| misses.push(format!("target {target}: {why}"));
         let mut consider = |plan: Plan<'_>, code: &dyn CodeObjects| {
             let needs = plan.view().meta().workspace_size.to_native();
             if needs > max_workspace {
@@ -138,7 +147,7 @@ impl Library {
             take(plan, code).map_err(|error| refusal.get_or_insert(error)).ok()
         };
         let found = self.layers.walk(graph, preferred, &self.targets, &self.loaders, miss, |store, bytes| {
-            consider(Plan::new(bytes.view()), &CodeOf { store, layers: &self.layers, loads: &counters.module_loads })
+            consider(Plan::new(bytes.view()), &CodeOf { store, loads: &counters.module_loads })
         });
         #[cfg(feature = "compile")]
         let found =
@@ -158,7 +167,8 @@ impl Library {
                 format!("every plan of graph {graph} needs more than {max_workspace} bytes of workspace; the smallest needs {least}");
             return Err(Failure::new(HIPPLAN_WORKSPACE, text));
         }
-        let why = if self.layers.is_empty() { "no store could be opened".to_owned() } else { misses.join("; ") };
+        let why =
+            if self.layers.is_empty() { "no store could be opened".to_owned() } else { format!("{}: {}", self.layers, misses.join("; ")) };
         Err(Failure::new(HIPPLAN_MISS, format!("no plan for graph {graph}: {why}")))
     }
 

@@ -64,7 +64,7 @@ pub(crate) fn objects(global: &Global, plan: &PlanView<'_>) -> Vec<Object> {
     }
     let store = location::readable(global).map_err(|e| format!("{e:#}"));
     let bytes = |digest: &Digest| match store.as_ref().map(|store| (store, store.get_blob(digest))) {
-        Ok((_, Lookup::Hit(bytes))) => Ok(bytes),
+        Ok((_, Lookup::Hit(blob))) => Ok(blob.into_aligned()),
         Ok((store, Lookup::Miss(miss))) => Err(format!("the store {}: {miss}", store.root().display())),
         Err(reason) => Err(reason.clone()),
     };

@@ -15,7 +15,7 @@ pub trait CodeObjects: Sync {
 impl CodeObjects for Store {
     fn code_object(&self, digest: &Digest) -> Result<AlignedBytes, String> {
         match self.get_blob(digest) {
-            Lookup::Hit(bytes) => Ok(bytes),
+            Lookup::Hit(blob) => Ok(blob.into_aligned()),
             Lookup::Miss(miss) => Err(format!("the store {}: {miss}", self.root().display())),
         }
     }

@@ -1,10 +1,12 @@
 //! One graph into a store, compiled only if it is not there.
 
 use crate::compile::{CompileError, CompiledPlan, Request, compile_canonical, effective_policy};
+use crate::lack::{Lack, LackReason};
+use crate::precompiled::{Sought, find_precompiled};
 use crate::provider::Providers;
-use hipplan_serialize::{Canonical, GraphKey, PlanKey, PlanRef, SelectionKey};
-use hipplan_store::{Lookup, Persisted, PlanBytes, Store, StoreError};
-use std::sync::{Mutex, PoisonError};
+use hipplan_exec::RestoreMiss;
+use hipplan_serialize::{Canonical, Digest, GraphKey, PlanKey, PlanRef, SelectionKey};
+use hipplan_store::{Lookup, Miss, Persisted, PlanBytes, Store, StoreError, TurnOptions, Turned};
 
 /// What [`ensure_plan`] did.
 #[derive(Debug)]
@@ -29,9 +31,28 @@ pub enum Ensured {
 /// that do not. A plan that no loader here accepts, because another hipplan wrote it, is no answer; it keeps its place behind
 /// the one that is compiled, so that versions share a store in peace.
 ///
+/// With providers that [require precompiled plans](Providers::require_precompiled) it only looks, as
+/// [`find_precompiled`] does for the target of the site: nothing is compiled, put right or written.
+///
 /// # Errors
-/// No provider takes the graph, or compiling failed, or a store that does not degrade failed.
+/// No provider takes the graph, or compiling failed, or a store that does not degrade failed; or compiling is not allowed.
 pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<Ensured, CompileError> {
+    ensure(store, canonical, request, providers).map(|(ensured, _)| ensured)
+}
+
+/// [`ensure_plan`], and for a plan that was compiled, why that of the store would not do.
+pub(crate) fn ensure(
+    store: &Store,
+    canonical: &Canonical,
+    request: &Request<'_>,
+    providers: &Providers,
+) -> Result<(Ensured, Option<Lack>), CompileError> {
+    if providers.requires_precompiled() {
+        let targets = std::slice::from_ref(request.site.target());
+        let sought = Sought { graph: &canonical.key, device: request.site.device(), targets, policy: request.policy };
+        let plan = find_precompiled(store, &sought, providers).map_err(CompileError::NotPrecompiled)?;
+        return Ok((Ensured::Present(plan.view().meta().plan_key()), None));
+    }
     let target = request.site.target().to_string();
     let mut selection = SelectionKey::new(&canonical.key, &target, request.policy);
     let policy;
@@ -42,33 +63,21 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
         request.policy = &policy;
         selection = SelectionKey::new(&canonical.key, &target, &policy);
     }
-    let mut whole: Vec<PlanRef> = Vec::new();
-    if let Lookup::Hit(found) = store.find_selection(&selection) {
-        let mut best = None;
-        for plan_ref in &found.plans {
-            let Some((bytes, code_objects)) = read(store, plan_ref) else { continue };
-            whole.push(*plan_ref);
-            let is_accepted = || match request.site.device() {
-                Some(device) => providers.loaders().accept_on(&bytes.view(), device).is_ok(),
-                None => providers.loaders().accept(&bytes.view()).is_ok(),
-            };
-            // What no loader here accepts stays for those who have one.
-            if best.is_none() && is_accepted() {
-                best = Some((*plan_ref, bytes, code_objects));
-            }
-        }
-        if let Some((plan_ref, bytes, code_objects)) = best {
-            let mut persisted = repair(store, &selection, &found.plans, &whole)?;
-            if persisted.is_persisted() {
-                persisted = list(store, &canonical.key, &target, plan_ref)?;
-            }
-            let Persisted::No(reason) = persisted else {
-                return Ok(Ensured::Present(plan_ref.key));
-            };
-            let plan = CompiledPlan { selection, graph: canonical.key, plan_ref, bytes: bytes.into_bytes(), code_objects };
-            return Ok(Ensured::NotStored { plan: Box::new(plan), reason });
-        }
-    }
+    let place = Place { store, request: &request, providers, graph: canonical.key, target: &target, selection };
+    let (mut whole, lack) = match place.look() {
+        Looked::Found(found) => return place.present(*found),
+        Looked::Lacking { whole, lack } => (whole, lack),
+    };
+    // Another thread or process may be compiling it this moment: it is waited for, for a while.
+    let look_again = || match place.look() {
+        Looked::Found(found) => Some(found),
+        Looked::Lacking { .. } => None,
+    };
+    let _turn = match store.turn(&selection.0, &TurnOptions::default(), look_again) {
+        Turned::Found(found) => return place.present(*found),
+        Turned::Mine(turn) => turn,
+    };
+    providers.counters().miss(lack.as_ref().map_or(LackReason::Missing, |lack| lack.reason));
     let plan = compile_canonical(canonical, &request, providers)?;
     whole.retain(|other| other.key != plan.plan_ref.key);
     whole.insert(0, plan.plan_ref);
@@ -76,36 +85,124 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
     if persisted.is_persisted() {
         persisted = list(store, &canonical.key, &target, plan.plan_ref)?;
     }
-    match persisted {
-        Persisted::No(reason) => Ok(Ensured::NotStored { plan: Box::new(plan), reason }),
-        _ => Ok(Ensured::Compiled(plan.plan_ref.key)),
+    let ensured = match persisted {
+        Persisted::No(reason) => Ensured::NotStored { plan: Box::new(plan), reason },
+        _ => Ensured::Compiled(plan.plan_ref.key),
+    };
+    Ok((ensured, lack))
+}
+
+/// Where a plan is looked for, and for whom.
+struct Place<'p> {
+    store: &'p Store,
+    request: &'p Request<'p>,
+    providers: &'p Providers,
+    graph: GraphKey,
+    target: &'p str,
+    selection: SelectionKey,
+}
+
+/// What a look found.
+enum Looked {
+    /// A plan to use.
+    Found(Box<Found>),
+    /// None.
+    Lacking {
+        /// Plans that are whole, and that no loader here accepts.
+        whole: Vec<PlanRef>,
+        /// Why a plan that is named would not do: the greatest reason.
+        lack: Option<Lack>,
+    },
+}
+
+/// The first plan that is whole and that a loader here accepts.
+struct Found {
+    plan: PlanRef,
+    bytes: PlanBytes,
+    code_objects: Vec<Vec<u8>>,
+    /// All plans that the selection names.
+    named: Vec<PlanRef>,
+    /// Those of them that are whole.
+    whole: Vec<PlanRef>,
+}
+
+impl Place<'_> {
+    /// Reads what the selection leads to.
+    fn look(&self) -> Looked {
+        let mut lacks: Vec<Lack> = Vec::new();
+        let named = match self.store.find_selection(&self.selection) {
+            Lookup::Hit(found) => found.plans,
+            Lookup::Miss(miss) => {
+                lacks.push(Lack { reason: LackReason::of_store(&miss), detail: miss.to_string() });
+                Vec::new()
+            }
+        };
+        let (mut whole, mut best) = (Vec::new(), None);
+        for plan_ref in &named {
+            let (bytes, code_objects) = match read(self.store, plan_ref) {
+                Ok(read) => read,
+                Err(lack) => {
+                    lacks.push(lack);
+                    continue;
+                }
+            };
+            whole.push(*plan_ref);
+            if best.is_some() {
+                continue;
+            }
+            let accepted = match self.request.site.device() {
+                Some(device) => self.providers.loaders().accept_on(&bytes.view(), device),
+                None => self.providers.loaders().accept(&bytes.view()),
+            };
+            match accepted {
+                Ok(()) => best = Some((*plan_ref, bytes, code_objects)),
+                // What no loader here accepts stays for those who have one.
+                Err(error) => {
+                    let reason = LackReason::of_refusal(&error);
+                    lacks.push(Lack { reason, detail: RestoreMiss::NotAccepted(error).to_string() });
+                }
+            }
+        }
+        match best {
+            Some((plan, bytes, code_objects)) => Looked::Found(Box::new(Found { plan, bytes, code_objects, named, whole })),
+            None => Looked::Lacking { whole, lack: lacks.into_iter().max_by_key(|lack| lack.reason) },
+        }
+    }
+
+    /// Answers with a plan that is there, after what is wrong beside it was put right.
+    fn present(&self, found: Found) -> Result<(Ensured, Option<Lack>), CompileError> {
+        let Found { plan: plan_ref, bytes, code_objects, named, whole } = found;
+        self.providers.counters().hit();
+        let mut persisted = repair(self.store, &self.selection, &named, &whole)?;
+        if persisted.is_persisted() {
+            persisted = list(self.store, &self.graph, self.target, plan_ref)?;
+        }
+        let Persisted::No(reason) = persisted else {
+            return Ok((Ensured::Present(plan_ref.key), None));
+        };
+        let bytes = bytes.into_bytes();
+        let plan = CompiledPlan { selection: self.selection, graph: self.graph, plan_ref, bytes, code_objects };
+        Ok((Ensured::NotStored { plan: Box::new(plan), reason }, None))
     }
 }
 
-/// One thread of this process at a time: the record is read and then written.
-static LISTING: Mutex<()> = Mutex::new(());
-
-/// Adds a plan to the list of all plans of its graph and target, in the order of their keys, so that the list is the same in whatever order
-/// they were compiled. Of two processes that add at once one may lose: the next request for its plan adds it again.
+/// Adds a plan to the list of all plans of its graph and target, which is the same in whatever order they were compiled.
 fn list(store: &Store, graph: &GraphKey, target: &str, plan: PlanRef) -> Result<Persisted, StoreError> {
-    let _guard = LISTING.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = SelectionKey::of_all(graph, target);
-    let mut plans = store.find_selection(&key).hit().map(|selection| selection.plans).unwrap_or_default();
-    if plans.contains(&plan) {
-        return Ok(Persisted::Unchanged);
-    }
-    plans.retain(|other| other.key != plan.key);
-    plans.push(plan);
-    plans.sort_unstable();
-    store.put_selection(&key, &plans)
+    store.add_to_set(&SelectionKey::of_all(graph, target), &plan)
 }
 
 /// A plan with its code objects, if every byte of them is good.
-fn read(store: &Store, plan: &PlanRef) -> Option<(PlanBytes, Vec<Vec<u8>>)> {
-    let plan = store.get_plan(plan).hit()?;
-    plan.view().verify().ok()?;
-    let code_objects = plan.code_objects().map(|blob| Some(store.get_blob(&blob).hit()?.to_vec())).collect::<Option<_>>()?;
-    Some((plan, code_objects))
+fn read(store: &Store, plan: &PlanRef) -> Result<(PlanBytes, Vec<Vec<u8>>), Lack> {
+    let missed = |miss: Miss| Lack { reason: LackReason::of_store(&miss), detail: format!("plan {}: {miss}", plan.key) };
+    let bytes = store.get_plan(plan).ok().map_err(missed)?;
+    let damaged = |what: String| Lack { reason: LackReason::Unreadable, detail: format!("plan {}: {what}", plan.key) };
+    bytes.view().verify().map_err(|error| damaged(error.to_string()))?;
+    let code_object = |blob: Digest| match store.get_blob(&blob) {
+        Lookup::Hit(bytes) => Ok(bytes.to_vec()),
+        Lookup::Miss(why) => Err(damaged(format!("code object {} of {} bytes: {why}", blob.hash, blob.size))),
+    };
+    let code_objects = bytes.code_objects().map(code_object).collect::<Result<_, _>>()?;
+    Ok((bytes, code_objects))
 }
 
 /// Makes the keys of whole plans lead to whole plans, then the selection name these alone.
@@ -113,7 +210,7 @@ fn repair(store: &Store, selection: &SelectionKey, named: &[PlanRef], whole: &[P
     for plan in whole {
         // Another plan of the same key that is whole was put later, and is as good.
         let led_to = store.find_plan(&plan.key).hit();
-        if led_to.is_some_and(|found| whole.contains(&found) || read(store, &found).is_some()) {
+        if led_to.is_some_and(|found| whole.contains(&found) || read(store, &found).is_ok()) {
             continue;
         }
         // One that has vanished meanwhile is missed by the next call.

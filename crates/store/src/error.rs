@@ -1,6 +1,6 @@
 //! What can be wrong with a store or with what is put into it.
 
-use crate::RecordError;
+use crate::{PackError, RecordError};
 use hipplan_serialize::plan::PlanError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -152,6 +152,14 @@ pub enum StoreError {
         /// What is wrong with it.
         cause: RecordError,
     },
+    /// A pack that does not check, or an entry in it.
+    #[error("{path}: {cause}", path = path.display())]
+    Pack {
+        /// The file; the folder of temporary files, where a pack was to be made.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: Box<PackError>,
+    },
     /// The bytes handed to a put are not a plan: nothing was written.
     #[error("not stored: {cause}")]
     NotAPlan {
@@ -181,6 +189,10 @@ impl StoreError {
         move |cause| Self::Io { path: path.to_owned(), action, cause }
     }
 
+    pub(crate) fn pack(path: &Path, cause: PackError) -> Self {
+        Self::Pack { path: path.to_owned(), cause: Box::new(cause) }
+    }
+
     /// The path that the error is about; none where bytes of the caller were refused.
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -199,6 +211,7 @@ impl StoreError {
             | Self::Content { path, .. }
             | Self::Plan { path, .. }
             | Self::Record { path, .. }
+            | Self::Pack { path, .. }
             | Self::MissingTarget { path, .. } => Some(path),
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => None,
         }
@@ -227,6 +240,7 @@ impl StoreError {
             Self::Limit { .. } => "limit",
             Self::Marker { .. } | Self::TooOld { .. } | Self::TooNew { .. } => "marker",
             Self::Size { .. } | Self::Content { .. } | Self::Plan { .. } | Self::Record { .. } => "damaged",
+            Self::Pack { cause, .. } => cause.code(),
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => "refused",
             Self::MissingTarget { .. } => "missing-target",
         }
@@ -258,6 +272,7 @@ impl StoreError {
         match self {
             Self::TooOld { .. } | Self::Record { cause: RecordError::TooOld { .. }, .. } => true,
             Self::Plan { cause, .. } | Self::NotAPlan { cause } => cause.is_too_old(),
+            Self::Pack { cause, .. } => cause.is_too_old(),
             _ => false,
         }
     }
@@ -267,6 +282,7 @@ impl StoreError {
         match self {
             Self::TooNew { .. } | Self::Record { cause: RecordError::TooNew { .. }, .. } => true,
             Self::Plan { cause, .. } | Self::NotAPlan { cause } => cause.is_too_new(),
+            Self::Pack { cause, .. } => cause.is_too_new(),
             _ => false,
         }
     }

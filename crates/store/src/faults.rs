@@ -49,3 +49,8 @@ impl Faults {
         );
     }
 }
+
+/// A layer behind the first that cannot be used.
+pub(crate) fn left_out(error: &StoreError) {
+    tracing::warn!(code = error.code(), cause = %error, advice = error.advice(), "a layer of the plan store cannot be used and counts as empty");
+}

@@ -4,6 +4,52 @@ use std::path::{Path, PathBuf};
 
 /// Unfinished writes.
 pub(crate) const TMP: &str = "tmp";
+/// Packs: many entries in one file.
+pub(crate) const PACKS: &str = "packs";
+/// Damaged entries that were set aside.
+pub(crate) const QUARANTINE: &str = "quarantine";
+/// What is about to be removed.
+pub(crate) const TRASH: &str = "trash";
+/// Files that the kernel's locks are taken on.
+pub(crate) const LOCKS: &str = "locks";
+/// What may not be removed.
+pub(crate) const PINS: &str = "pins";
+
+/// Generation and the first half of the root of a pack, from its file name.
+pub(crate) fn parse_pack(file_name: &str) -> Option<(u32, [u8; 16])> {
+    let (generation, id) = file_name.strip_suffix(".pack")?.split_once('-')?;
+    Some((u32::from_be_bytes(hex_bytes(generation)?), hex_bytes(id)?))
+}
+
+/// File name of a pack; the inverse of [`parse_pack`].
+pub(crate) fn pack_name(generation: u32, root: &[u8; 32]) -> String {
+    let mut name = String::with_capacity(46);
+    push_hex(&mut name, &generation.to_be_bytes());
+    name.push('-');
+    push_hex(&mut name, root.get(..16).unwrap_or_default());
+    name.push_str(".pack");
+    name
+}
+
+/// Lower-case hexadecimal digits of bytes.
+pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        text.extend([byte >> 4, byte & 15].into_iter().filter_map(|digit| char::from_digit(digit.into(), 16)));
+    }
+}
+
+/// Bytes from lower-case hexadecimal digits: one name has one spelling.
+pub(crate) fn hex_bytes<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    let (pairs, []) = digits.as_bytes().as_chunks() else { return None };
+    if pairs.len() != N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, &pair) in bytes.iter_mut().zip(pairs) {
+        *byte = hex_byte(pair)?;
+    }
+    Some(bytes)
+}
 
 /// Kinds of entries. Each has a folder of files named by 32 bytes in hexadecimal, spread over 256 folders by the first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,29 +111,29 @@ impl EntryKind {
         let mut text = String::with_capacity(self.path().len().saturating_add(66).saturating_add(self.suffix().len()));
         text.push_str(self.path());
         text.push('/');
-        for (i, byte) in name.iter().enumerate() {
-            text.extend([byte >> 4, byte & 15].into_iter().filter_map(|digit| char::from_digit(digit.into(), 16)));
-            if i == 0 {
-                text.push('/');
-            }
-        }
+        let (shard, rest) = name.split_first_chunk::<1>().unwrap_or((&[0], &[]));
+        push_hex(&mut text, shard);
+        text.push('/');
+        push_hex(&mut text, rest);
         text.push_str(self.suffix());
         root.join(text)
     }
 
     /// The name of a file, from its two-digit folder and what stands in it; the inverse of [`file`](Self::file).
     pub(crate) fn parse(self, shard: u8, file_name: &str) -> Option<[u8; 32]> {
-        let digits = file_name.strip_suffix(self.suffix())?;
-        let (pairs, []) = digits.as_bytes().as_chunks() else { return None };
+        let rest: [u8; 31] = hex_bytes(file_name.strip_suffix(self.suffix())?)?;
         let mut name = [shard; 32];
-        let [_, rest @ ..] = &mut name;
-        if pairs.len() != rest.len() {
-            return None;
-        }
-        for (byte, &pair) in rest.iter_mut().zip(pairs) {
-            *byte = hex_byte(pair)?;
-        }
+        name.get_mut(1..)?.copy_from_slice(&rest);
         Some(name)
+    }
+
+    /// File name of an entry that is set aside.
+    pub(crate) fn set_aside_name(self, name: &[u8; 32], number: u32) -> String {
+        let mut text = format!("{}-", self.word());
+        push_hex(&mut text, name);
+        text.push('-');
+        push_hex(&mut text, &number.to_be_bytes());
+        text
     }
 
     /// The first byte of the names in a two-digit folder.

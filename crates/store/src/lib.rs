@@ -26,44 +26,48 @@
     )
 )]
 
+mod blob;
 mod entry;
 mod error;
+mod far;
 mod faults;
 mod fs;
-mod index;
+mod layer;
 mod layout;
 mod limits;
 mod location;
 mod marker;
 mod objects;
 mod outcome;
+mod pack;
 mod plans;
-mod publish;
 pub mod record;
 mod remote;
 mod selections;
 mod store;
 mod turn;
-mod verify;
-mod walk;
 
+pub use blob::Blob;
 pub use error::StoreError;
+pub use far::RemoteOptions;
+pub use layer::VerifyReport;
 pub use layout::EntryKind;
 pub use limits::Limits;
 pub use location::{Candidate, Location, LocationSource, Verdict, default_store_path, locate, locate_with, look_at_layer};
 pub use outcome::{Lookup, Miss, Persisted, Put};
+pub use pack::{EntryId, PackError, PackFacts, check_pack, find_in_pack};
 pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
 pub use turn::{Turn, TurnOptions, Turned};
-pub use verify::VerifyReport;
 
 /// Seeing and failing every call to the file system, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
+    pub use crate::pack::testing::{FoundRow, OpenPack, write_pack};
 
     /// Waits for the turn at a key, as a store does before it builds.
     pub fn take_turn<T>(
@@ -72,6 +76,6 @@ pub mod testing {
         options: &crate::TurnOptions,
         look: &mut dyn FnMut() -> Option<T>,
     ) -> crate::Turned<T> {
-        crate::turn::take(root, key, options, look)
+        crate::turn::take(root, key, crate::turn::Purpose::Build, options, look)
     }
 }

@@ -11,12 +11,22 @@ pub struct Limits {
     pub max_blob_bytes: u64,
     /// Most rows of an index record.
     pub max_record_rows: u32,
+    /// Most entries of a pack.
+    pub max_pack_rows: u32,
+    /// Most bytes of the provenance of a pack.
+    pub max_provenance_bytes: u64,
 }
 
 impl Default for Limits {
-    /// 1 GiB a plan, 4 GiB a blob, 1024 rows a record.
+    /// 1 GiB a plan, 4 GiB a blob, 1024 rows a record, 2^24 entries and 1 MiB of provenance a pack.
     fn default() -> Self {
-        Self { max_plan_bytes: 1 << 30, max_blob_bytes: 4 << 30, max_record_rows: 1024 }
+        Self {
+            max_plan_bytes: 1 << 30,
+            max_blob_bytes: 4 << 30,
+            max_record_rows: 1024,
+            max_pack_rows: 1 << 24,
+            max_provenance_bytes: 1 << 20,
+        }
     }
 }
 

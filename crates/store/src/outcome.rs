@@ -76,4 +76,9 @@ impl Persisted {
     pub fn is_persisted(&self) -> bool {
         !matches!(self, Self::No(_))
     }
+
+    /// Whether something was written.
+    pub(crate) fn is_news(&self) -> bool {
+        matches!(self, Self::New | Self::Replaced)
+    }
 }

@@ -1,9 +1,9 @@
 //! Plan files, and the records that find them by key.
 
-use crate::entry::{self, check_content, check_limit, check_size};
-use crate::layout::EntryKind;
-use crate::record::RecordKind;
-use crate::{Lookup, Put, Store, StoreError, walk};
+use crate::entry::check_content;
+use crate::layer::{Layer, check_plan_size};
+use crate::record::{self, RecordKind};
+use crate::{EntryKind, Lookup, Put, Store, StoreError};
 use hipplan_serialize::aligned::aligned_copy;
 use hipplan_serialize::plan::{PlanError, PlanView};
 use hipplan_serialize::{AlignedBytes, ContentHash, Digest, PlanKey, PlanRef, RootHash};
@@ -14,6 +14,11 @@ use std::path::{Path, PathBuf};
 pub struct PlanBytes(AlignedBytes);
 
 impl PlanBytes {
+    /// Bytes that have been opened as a plan.
+    pub(crate) fn of_checked(bytes: AlignedBytes) -> Self {
+        Self(bytes)
+    }
+
     /// The plan. Its sections are checked when they are asked for.
     #[expect(clippy::expect_used, reason = "the same bytes were opened when they were read")]
     pub fn view(&self) -> PlanView<'_> {
@@ -56,67 +61,41 @@ impl Store {
         let view = PlanView::open(plan).map_err(refused)?;
         view.verify().map_err(refused)?;
         let id = view.plan_ref();
-        self.check_plan_size(&EntryKind::Plan.file(self.root(), &id.root.0), id.size)?;
-        let persisted = self.put(|| {
+        check_plan_size(&EntryKind::Plan.file(self.root(), &id.root.0), id.size, self.limits())?;
+        let persisted = self.put(|layer| {
             for blob in code_objects(&view) {
                 let missing = |path| missing_code_object(&id, path);
-                self.require_durable(EntryKind::Blob, &blob.hash.0, blob.size, missing)?;
+                layer.require_durable(EntryKind::Blob, &blob.hash.0, blob.size, missing)?;
             }
-            let persisted = self.publish(EntryKind::Plan, &id.root.0, plan)?;
+            let persisted = layer.publish(EntryKind::Plan, &id.root.0, plan)?;
             // Whether the record is new does not matter to the caller; that it is durable does.
-            self.publish_record(EntryKind::PlanRecord, RecordKind::Plan, &id.key.0, &[id]).map(|_| persisted)
+            layer.publish_record(EntryKind::PlanRecord, RecordKind::Plan, &id.key.0, &[id]).map(|_| persisted)
         })?;
+        if persisted.is_news() {
+            self.put_far(EntryKind::Plan, &id.root.0, plan);
+            self.put_far(EntryKind::PlanRecord, &id.key.0, &record::encode(RecordKind::Plan, &id.key.0, &[id]));
+        }
         Ok(Put { id, persisted })
     }
 
-    /// The plan of a key, as the index has it: one small file is read.
+    /// The plan of a key: of the first layer that has one.
     pub fn find_plan(&self, key: &PlanKey) -> Lookup<PlanRef> {
-        self.lookup(|| {
-            let rows = self.read_record(EntryKind::PlanRecord, RecordKind::Plan, &key.0)?;
-            Ok(rows.and_then(|rows| rows.into_iter().next()))
-        })
+        let find = |layer: &Layer| {
+            Ok(layer.record(EntryKind::PlanRecord, &key.0, self.limits())?.and_then(|record| record.rows.into_iter().next()))
+        };
+        self.lookup(find, || self.pull_plan_record(key))
     }
 
     /// The plan file of an address. Header, section table and metadata are checked here, a section when it is loaded.
     pub fn get_plan(&self, plan: &PlanRef) -> Lookup<PlanBytes> {
-        self.lookup(|| self.read_plan(plan))
+        self.lookup(|layer| layer.plan(plan, self.limits()), || self.pull_plan(plan))
     }
 
-    /// The address of every plan file, ascending by root hash, found as the iterator advances. What cannot be used is an
-    /// item too, and so is what does not belong there; neither ends the iteration. Plans put or removed meanwhile may be
-    /// missed. Nothing is logged.
+    /// The address of every plan file, layer by layer, ascending by root hash in each, found as the iterator advances; a plan that stands
+    /// in several places comes as often. What cannot be used is an item too, and so is what does not belong there; neither ends the
+    /// iteration. Plans put or removed meanwhile may be missed. Nothing is logged.
     pub fn iter_plans(&self) -> impl Iterator<Item = Result<PlanRef, StoreError>> {
-        let files = self.usable_root().into_iter().flat_map(|root| walk::files(root, EntryKind::Plan));
-        files.filter_map(|file| {
-            let plan_of = |(root, path): ([u8; 32], PathBuf)| match self.open_plan(&path, None)? {
-                Some(plan) => check_root(&path, &plan.view(), &root).map(Some),
-                None => Ok(None),
-            };
-            file.and_then(plan_of).transpose()
-        })
-    }
-
-    /// The plan file of an address.
-    pub(crate) fn read_plan(&self, plan: &PlanRef) -> Result<Option<PlanBytes>, StoreError> {
-        let path = EntryKind::Plan.file(self.root(), &plan.root.0);
-        let Some(bytes) = self.open_plan(&path, Some(plan.size))? else { return Ok(None) };
-        let found = check_root(&path, &bytes.view(), &plan.root.0)?;
-        check_content(&path, "plan key", &found.key, &plan.key)?;
-        Ok(Some(bytes))
-    }
-
-    /// A plan file that opens, of this size if one is given.
-    pub(crate) fn open_plan(&self, path: &Path, size: Option<u64>) -> Result<Option<PlanBytes>, StoreError> {
-        let Some(file) = entry::open(path)? else { return Ok(None) };
-        check_size(path, file.size(), size.unwrap_or(file.size()))?;
-        self.check_plan_size(path, file.size())?;
-        let bytes = file.read().map_err(StoreError::io("read", path))?;
-        PlanView::open(&bytes).map_err(damaged(path))?;
-        Ok(Some(PlanBytes(bytes)))
-    }
-
-    fn check_plan_size(&self, path: &Path, found: u64) -> Result<(), StoreError> {
-        check_limit(path, "size in bytes", found, "max_plan_bytes", self.limits().max_plan_bytes)
+        self.layers().iter().filter(|layer| layer.is_usable()).flat_map(|layer| layer.plans(self.limits()))
     }
 }
 

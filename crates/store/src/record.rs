@@ -1,5 +1,6 @@
 //! Index records as bytes: what a request key leads to. The layout is in `docs/format.md`.
 
+use crate::EntryKind;
 use bytemuck::{Pod, Zeroable};
 use hipplan_serialize::{ContentHash, PlanKey, PlanRef, RootHash};
 
@@ -42,6 +43,27 @@ pub enum RecordKind {
     Plan = 1,
     /// A selection key: plans, best first.
     Selection = 2,
+    /// A selection key: plans in the order of their addresses, none twice. Two of them are united rather than replaced.
+    Set = 3,
+}
+
+impl RecordKind {
+    /// Which kind of record stands among those of this kind of entry.
+    const fn is_in(self, entries: EntryKind) -> bool {
+        match self {
+            Self::Plan => matches!(entries, EntryKind::PlanRecord),
+            Self::Selection | Self::Set => matches!(entries, EntryKind::Selection),
+        }
+    }
+}
+
+/// A record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// What it answers.
+    pub kind: RecordKind,
+    /// At least one.
+    pub rows: Vec<PlanRef>,
 }
 
 /// A file that is no record, or not the one that was looked for.
@@ -121,13 +143,13 @@ pub fn encode(kind: RecordKind, key: &[u8; 32], rows: &[PlanRef]) -> Vec<u8> {
     [bytemuck::bytes_of(&header), rows].concat()
 }
 
-/// The rows of the record of `kind` for `key`.
+/// The record for `key` among the records of these entries: plan records, or selections.
 ///
 /// Order of checks: length, magic, version, sizes, digest, meaning.
 ///
 /// # Errors
 /// The first check that fails.
-pub fn decode(kind: RecordKind, key: &[u8; 32], bytes: &[u8]) -> Result<Vec<PlanRef>, RecordError> {
+pub fn decode(entries: EntryKind, key: &[u8; 32], bytes: &[u8]) -> Result<Record, RecordError> {
     let found = bytes.len() as u64;
     let Some((header, rows)) = bytes.split_first_chunk::<HEADER>() else {
         return Err(RecordError::TooShort { found });
@@ -149,7 +171,7 @@ pub fn decode(kind: RecordKind, key: &[u8; 32], bytes: &[u8]) -> Result<Vec<Plan
     }
     let count = u32::from_le_bytes(header.rows);
     // At most 2^39: never saturates.
-    let expected = u64::from(count).saturating_mul(ROW as u64).saturating_add(HEADER as u64);
+    let expected = size_of_rows(count);
     if expected != found {
         return Err(RecordError::Length { found, what: "the number of rows", expected });
     }
@@ -158,9 +180,14 @@ pub fn decode(kind: RecordKind, key: &[u8; 32], bytes: &[u8]) -> Result<Vec<Plan
         return Err(RecordError::Digest { found: computed, expected: stated });
     }
     let rows: &[RawRow] = bytemuck::cast_slice(rows.as_chunks::<ROW>().0);
-    check_meaning(kind, key, header, rows)?;
+    let kind = check_meaning(entries, key, header, rows)?;
     let row = |row: &RawRow| PlanRef { key: PlanKey(row.key), root: RootHash(row.root), size: u64::from_le_bytes(row.size) };
-    Ok(rows.iter().map(row).collect())
+    let rows: Vec<PlanRef> = rows.iter().map(row).collect();
+    if kind == RecordKind::Set && !rows.is_sorted_by(|a, b| a < b) {
+        let (found, expected) = ("not ascending".to_owned(), "plans in the order of their addresses, none twice".to_owned());
+        return Err(RecordError::Field { field: "order of the rows", found, expected });
+    }
+    Ok(Record { kind, rows })
 }
 
 /// The number of rows that a file of this size has room for, rounded up.
@@ -168,12 +195,19 @@ pub(crate) fn rows_in(size: u64) -> u64 {
     size.saturating_sub(HEADER as u64).div_ceil(ROW as u64)
 }
 
-fn check_meaning(kind: RecordKind, key: &[u8; 32], header: &RawHeader, rows: &[RawRow]) -> Result<(), RecordError> {
+/// The size of a record of so many rows.
+pub(crate) fn size_of_rows(rows: u32) -> u64 {
+    u64::from(rows).saturating_mul(ROW as u64).saturating_add(HEADER as u64)
+}
+
+fn check_meaning(entries: EntryKind, key: &[u8; 32], header: &RawHeader, rows: &[RawRow]) -> Result<RecordKind, RecordError> {
     let fail = |field, found: String, expected: String| Err(RecordError::Field { field, found, expected });
     let found = u16::from_le_bytes(header.kind);
-    if found != kind as u16 {
-        return fail("kind", found.to_string(), (kind as u16).to_string());
-    }
+    let kind = [RecordKind::Plan, RecordKind::Selection, RecordKind::Set].into_iter().find(|&kind| kind as u16 == found);
+    let Some(kind) = kind.filter(|kind| kind.is_in(entries)) else {
+        let expected = if entries == EntryKind::PlanRecord { "1 (plan)" } else { "2 (selection) or 3 (set)" };
+        return fail("kind", found.to_string(), expected.to_owned());
+    };
     if header.key != *key {
         return fail("request key", PlanKey(header.key).to_string(), PlanKey(*key).to_string());
     }
@@ -185,10 +219,10 @@ fn check_meaning(kind: RecordKind, key: &[u8; 32], header: &RawHeader, rows: &[R
         (RecordKind::Plan, [row]) if row.key != *key => {
             fail("plan key of the row", PlanKey(row.key).to_string(), PlanKey(*key).to_string())
         }
-        (RecordKind::Plan, [_]) => Ok(()),
+        (RecordKind::Plan, [_]) => Ok(kind),
         (RecordKind::Plan, _) => fail("number of rows", rows.len().to_string(), "1".into()),
-        (RecordKind::Selection, []) => fail("number of rows", "0".into(), "at least 1".into()),
-        (RecordKind::Selection, _) => Ok(()),
+        (RecordKind::Selection | RecordKind::Set, []) => fail("number of rows", "0".into(), "at least 1".into()),
+        (RecordKind::Selection | RecordKind::Set, _) => Ok(kind),
     }
 }
 

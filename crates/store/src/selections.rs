@@ -1,8 +1,9 @@
 //! Selections: which plans answer a request, and in which order.
 
-use crate::layout::EntryKind;
-use crate::record::RecordKind;
-use crate::{Lookup, Persisted, Store, StoreError};
+use crate::entry::check_limit;
+use crate::layer::{Directory, check_rows};
+use crate::record::{self, RecordKind};
+use crate::{EntryKind, Lookup, Persisted, Store, StoreError};
 use hipplan_serialize::{PlanRef, SelectionKey};
 
 /// The plans that answer a request.
@@ -16,7 +17,8 @@ impl Store {
     /// Lets a request name these plans, best first, in place of those that it named before.
     ///
     /// The plans must have been put before. Each is looked for, and made durable if another process has only just put it,
-    /// before anything is written: a selection never names a plan that a power cut may still take away.
+    /// before anything is written: a selection never names a plan that a power cut may still take away. Plans that only a
+    /// layer below has are left to the selection there.
     ///
     /// # Errors
     /// There is no plan, or more than [`Limits::max_record_rows`](crate::Limits::max_record_rows); or one of them is not in
@@ -25,25 +27,102 @@ impl Store {
         if plans.is_empty() {
             return Err(StoreError::EmptySelection { key: *key });
         }
-        self.check_rows(&EntryKind::Selection.file(self.root(), &key.0), plans.len() as u64)?;
-        self.put(|| {
-            for plan in plans {
-                self.require_durable(EntryKind::Plan, &plan.root.0, plan.size, |path| StoreError::MissingTarget {
-                    path,
-                    what: "plan",
-                    named_by: format!("selection {key}"),
-                })?;
+        check_rows(&EntryKind::Selection.file(self.root(), &key.0), plans.len() as u64, self.limits())?;
+        let mut own = Vec::new();
+        let persisted = self.put(|layer| {
+            own = self.own_plans(layer, key, plans)?;
+            if own.is_empty() {
+                return Ok(Persisted::Unchanged);
             }
-            self.publish_record(EntryKind::Selection, RecordKind::Selection, &key.0, plans)
-        })
+            layer.publish_record(EntryKind::Selection, RecordKind::Selection, &key.0, &own)
+        })?;
+        if persisted.is_news() {
+            self.put_far(EntryKind::Selection, &key.0, &record::encode(RecordKind::Selection, &key.0, &own));
+        }
+        Ok(persisted)
     }
 
-    /// The plans that answer a request: one small file is read. They are not looked at; one that cannot be had any more
-    /// is a miss of its own.
+    /// Adds a plan to the set of those that answer a request, which has no order but that of their addresses; of plans with one key the last
+    /// one added stays. Threads and processes may add to one set at once: none of what they add is lost, unless the file system refuses
+    /// locks.
+    ///
+    /// # Errors
+    /// As of [`put_selection`](Self::put_selection).
+    pub fn add_to_set(&self, key: &SelectionKey, plan: &PlanRef) -> Result<Persisted, StoreError> {
+        let path = || EntryKind::Selection.file(self.root(), &key.0);
+        let mut rows = Vec::new();
+        let persisted = self.put(|layer| {
+            // Somebody else's addition is read before it is replaced.
+            let _turn = self.turn_to_write(layer, &key.0);
+            rows = match layer.record(EntryKind::Selection, &key.0, self.limits()) {
+                Ok(Some(record)) => record.rows,
+                Ok(None) => Vec::new(),
+                // What is damaged is built again.
+                Err(error) if error.is_damage() => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            if rows.contains(plan) {
+                return Ok(Persisted::Unchanged);
+            }
+            rows.retain(|other| other.key != plan.key);
+            rows.push(*plan);
+            rows.sort_unstable();
+            rows.dedup();
+            let own = self.own_plans(layer, key, &[*plan])?;
+            if own.is_empty() {
+                return Ok(Persisted::Unchanged);
+            }
+            let max = u64::from(self.limits().max_record_rows);
+            check_limit(&path(), "number of rows", rows.len() as u64, "max_record_rows", max)?;
+            layer.publish_record(EntryKind::Selection, RecordKind::Set, &key.0, &rows)
+        })?;
+        if persisted.is_news() {
+            self.put_far(EntryKind::Selection, &key.0, &record::encode(RecordKind::Set, &key.0, &rows));
+        }
+        Ok(persisted)
+    }
+
+    /// The plans that answer a request: those of each layer behind those of the layers before it. They are not looked at; one that cannot
+    /// be had any more is a miss of its own.
     pub fn find_selection(&self, key: &SelectionKey) -> Lookup<Selection> {
-        self.lookup(|| {
-            let rows = self.read_record(EntryKind::Selection, RecordKind::Selection, &key.0)?;
-            Ok(rows.map(|plans| Selection { plans }))
-        })
+        let mut plans: Vec<PlanRef> = Vec::new();
+        let found = self.lookup(
+            |layer| {
+                let Some(record) = layer.record(EntryKind::Selection, &key.0, self.limits())? else { return Ok(None) };
+                // Few: a scan is the cheapest way to find repeats.
+                let new: Vec<_> = record.rows.into_iter().filter(|plan| !plans.contains(plan)).collect();
+                plans.extend(new);
+                // On to the next layer.
+                Ok(None)
+            },
+            || self.pull_selection(key),
+        );
+        match found {
+            Lookup::Miss(_) if !plans.is_empty() => Lookup::Hit(Selection { plans }),
+            found => found,
+        }
+    }
+
+    /// Those of these plans that the writable layer holds, durably. The others must be in a layer below.
+    fn own_plans(&self, layer: &Directory, key: &SelectionKey, plans: &[PlanRef]) -> Result<Vec<PlanRef>, StoreError> {
+        let mut own = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let required = layer.require_durable(EntryKind::Plan, &plan.root.0, plan.size, |path| StoreError::MissingTarget {
+                path,
+                what: "plan",
+                named_by: format!("selection {key}"),
+            });
+            match required {
+                Ok(()) => own.push(*plan),
+                Err(StoreError::MissingTarget { .. }) if self.is_below(plan) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(own)
+    }
+
+    /// Whether a layer that is not written has a plan.
+    fn is_below(&self, plan: &PlanRef) -> bool {
+        self.layers().iter().skip(1).any(|layer| matches!(layer.plan(plan, self.limits()), Ok(Some(_))))
     }
 }

@@ -1,10 +1,15 @@
-//! Opening a store.
+//! A store: layers in order.
 
-use crate::faults::Faults;
-use crate::publish::Durable;
-use crate::{Limits, Lookup, Miss, Persisted, StoreError, fs, marker};
-use std::path::{Path, PathBuf};
+use crate::far::Far;
+use crate::layer::{Bundle, Directory, Layer};
+use crate::pack::Pack;
+use crate::turn::Purpose;
+use crate::{
+    Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, VerifyReport, faults, fs, turn,
+};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a caller means to do with a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,29 +20,16 @@ pub enum Mode {
     ReadOnly,
 }
 
-/// A folder of plans. Clones share what they have learnt of it.
+/// Plans, in layers that are looked into in order. Clones share what they have learnt of them.
+///
+/// The first layer is the folder that the store was opened with: the only one that is ever written, and only if it was opened for that.
+/// Behind it come read-only folders and bundles ([`with_layer`](Self::with_layer)), and behind all of them at most one far tier
+/// ([`with_remote`](Self::with_remote)).
 #[derive(Debug, Clone)]
 pub struct Store {
     limits: Limits,
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    root: PathBuf,
-    access: Access,
-    faults: Faults,
-    durable: Durable,
-}
-
-#[derive(Debug)]
-enum Access {
-    ReadOnly,
-    ReadWrite,
-    /// As `ReadWrite`, but a failed write is an answer rather than an error.
-    Degrading,
-    /// Opening failed, and work goes on without.
-    Unavailable(StoreError),
+    layers: Arc<[Arc<Layer>]>,
+    far: Option<Arc<Far>>,
 }
 
 impl Store {
@@ -46,12 +38,7 @@ impl Store {
     /// # Errors
     /// The folder cannot be read or created, holds something else, or is a store of another layout.
     pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Self, StoreError> {
-        let root = open_root(path.as_ref(), mode)?;
-        let access = match mode {
-            Mode::ReadWrite => Access::ReadWrite,
-            Mode::ReadOnly => Access::ReadOnly,
-        };
-        Ok(Self::new(root, access))
+        Directory::open(path.as_ref(), mode).map(|directory| Self::of(Layer::Directory(directory)))
     }
 
     /// Opens the store in the folder `path` for looking up and putting, whatever the state of the place.
@@ -60,21 +47,46 @@ impl Store {
     /// not written is found out by the first put. Either way work goes on, such puts answer [`Persisted::No`] with the
     /// reason, and one warning is logged for the store.
     pub fn open_or_degrade(path: impl AsRef<Path>) -> Self {
-        let path = path.as_ref();
-        match open_root(path, Mode::ReadWrite) {
-            Ok(root) => Self::new(root, Access::Degrading),
+        Self::of(Layer::Directory(Directory::open_or_degrade(path.as_ref())))
+    }
+
+    /// Opens a bundle, or a folder, to be read alone.
+    ///
+    /// # Errors
+    /// There is neither a bundle nor a store, or it cannot be read.
+    pub fn open_layer(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        open_layer(path.as_ref()).map(Self::of)
+    }
+
+    fn of(layer: Layer) -> Self {
+        Self { limits: Limits::default(), layers: Arc::new([Arc::new(layer)]), far: None }
+    }
+
+    /// The same store with another layer behind those that it has: a folder, or a bundle. Nothing is ever created, changed or touched there.
+    ///
+    /// # Errors
+    /// There is neither a bundle nor a store, or it cannot be read.
+    pub fn with_layer(self, path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let layer = Arc::new(open_layer(path.as_ref())?);
+        Ok(Self { layers: self.layers.iter().cloned().chain([layer]).collect(), ..self })
+    }
+
+    /// As [`with_layer`](Self::with_layer); a layer that cannot be used is warned of, once, and left out.
+    #[must_use]
+    pub fn with_layer_or_warn(self, path: impl AsRef<Path>) -> Self {
+        match open_layer(path.as_ref()) {
+            Ok(layer) => Self { layers: self.layers.iter().cloned().chain([Arc::new(layer)]).collect(), ..self },
             Err(error) => {
-                let faults = Faults::default();
-                faults.not_persisted(&error);
-                let shared = Shared { root: path.to_owned(), access: Access::Unavailable(error), faults, durable: Durable::default() };
-                Self { limits: Limits::default(), shared: Arc::new(shared) }
+                faults::left_out(&error);
+                self
             }
         }
     }
 
-    fn new(root: PathBuf, access: Access) -> Self {
-        let shared = Shared { root, access, faults: Faults::default(), durable: Durable::default() };
-        Self { limits: Limits::default(), shared: Arc::new(shared) }
+    /// The same store with a far tier behind all layers, in place of the one that it had.
+    #[must_use]
+    pub fn with_remote(self, tier: Arc<dyn RemoteTier>, options: RemoteOptions) -> Self {
+        Self { far: Some(Arc::new(Far::new(tier, options))), ..self }
     }
 
     /// The same store under other limits.
@@ -88,64 +100,120 @@ impl Store {
         &self.limits
     }
 
-    /// The folder, as an absolute path.
+    /// The folder or bundle that the store was opened with, as an absolute path.
     pub fn root(&self) -> &Path {
-        &self.shared.root
+        self.layers.first().map_or(Path::new(""), |layer| layer.path())
+    }
+
+    /// Where the layers are, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.layers.iter().map(|layer| layer.path())
     }
 
     /// Why [`open_or_degrade`](Self::open_or_degrade) could open nothing; `None` when there is a store.
     pub fn unavailable(&self) -> Option<&StoreError> {
-        match &self.shared.access {
-            Access::Unavailable(error) => Some(error),
-            Access::ReadOnly | Access::ReadWrite | Access::Degrading => None,
+        self.directory().and_then(Directory::unavailable)
+    }
+
+    /// Reads and checks every entry of every layer: every byte, and that what is named is there.
+    ///
+    /// Writes nothing, logs nothing, and may run beside readers and writers.
+    pub fn verify(&self) -> VerifyReport {
+        let mut all = VerifyReport::default();
+        self.layers.iter().for_each(|layer| all.add(layer.verify(&self.limits)));
+        all
+    }
+
+    pub(crate) fn layers(&self) -> &[Arc<Layer>] {
+        &self.layers
+    }
+
+    pub(crate) fn far(&self) -> Option<&Far> {
+        self.far.as_deref()
+    }
+
+    /// The folder in front, whether or not it may be written.
+    pub(crate) fn directory(&self) -> Option<&Directory> {
+        match self.layers.first().map(|layer| &**layer) {
+            Some(Layer::Directory(directory)) => Some(directory),
+            Some(Layer::Bundle(_)) | None => None,
         }
     }
 
-    /// The folder, if it is a store.
-    pub(crate) fn usable_root(&self) -> Option<&Path> {
-        if self.unavailable().is_some() { None } else { Some(self.root()) }
+    /// The folder in front, if it may be written.
+    pub(crate) fn writable(&self) -> Option<&Directory> {
+        self.directory().filter(|directory| directory.access().is_writable())
     }
 
-    pub(crate) fn durable(&self) -> &Durable {
-        &self.shared.durable
-    }
-
-    /// Runs a lookup: a fault becomes a miss, and a warning.
-    pub(crate) fn lookup<T>(&self, find: impl FnOnce() -> Result<Option<T>, StoreError>) -> Lookup<T> {
-        if self.usable_root().is_none() {
-            return Lookup::Miss(Miss::NoStore);
-        }
-        match find() {
-            Ok(Some(found)) => Lookup::Hit(found),
-            Ok(None) => Lookup::Miss(Miss::Absent),
-            Err(error) => {
-                self.shared.faults.entry(&error);
-                Lookup::Miss(Miss::Fault(error))
+    /// Runs a lookup in one layer after the other, then in the far tier: a fault becomes a miss, of which the layer has warned.
+    pub(crate) fn lookup<T>(
+        &self,
+        mut find: impl FnMut(&Layer) -> Result<Option<T>, StoreError>,
+        far: impl FnOnce() -> Option<T>,
+    ) -> Lookup<T> {
+        let mut fault = None;
+        let mut is_usable = false;
+        for layer in self.layers.iter().filter(|layer| layer.is_usable()) {
+            is_usable = true;
+            match find(layer) {
+                Ok(Some(found)) => return Lookup::Hit(found),
+                Ok(None) => {}
+                Err(error) => {
+                    fault.get_or_insert(error);
+                }
             }
         }
+        if self.far.is_some() {
+            is_usable = true;
+            if let Some(found) = far() {
+                return Lookup::Hit(found);
+            }
+        }
+        Lookup::Miss(match fault {
+            Some(error) => Miss::Fault(error),
+            None if is_usable => Miss::Absent,
+            None => Miss::NoStore,
+        })
     }
 
-    /// Runs a put: a fault of the store becomes an answer, and a warning, where that was asked for.
-    pub(crate) fn put(&self, write: impl FnOnce() -> Result<Persisted, StoreError>) -> Result<Persisted, StoreError> {
-        let path = || self.root().to_owned();
-        let result = match &self.shared.access {
-            Access::ReadWrite => return write(),
-            Access::ReadOnly => return Err(StoreError::ReadOnly { path: path() }),
-            Access::Degrading => write(),
-            Access::Unavailable(error) => Err(StoreError::Unavailable { path: path(), cause: error.to_string() }),
-        };
-        result.or_else(|error| {
-            self.shared.faults.not_persisted(&error);
-            Ok(Persisted::No(error))
-        })
+    /// Waits for the turn to build what a key names, so that it is built once by all threads, and by all processes that share the
+    /// writable folder. `look` is asked again after each wait: what another has built is found rather than built again.
+    ///
+    /// Nothing here fails: where locks are refused, or a wait ends, the caller builds for itself, and one warning says why.
+    pub fn turn<T>(&self, key: &[u8; 32], options: &TurnOptions, mut look: impl FnMut() -> Option<T>) -> Turned<T> {
+        turn::take(self.writable().map(Directory::root), key, Purpose::Build, options, &mut look)
+    }
+
+    /// Keeps others from writing what is about to be read and replaced. Where that is not to be had, work goes on.
+    pub(crate) fn turn_to_write(&self, layer: &Directory, key: &[u8; 32]) -> Option<Turn> {
+        // Reading and replacing a record takes a moment; who takes longer has been stopped.
+        let options = TurnOptions { wait: Duration::from_secs(5), ..TurnOptions::default() };
+        // Not the turn to build what the record names: whoever has that one needs this one.
+        let mut key = *key;
+        key.iter_mut().for_each(|byte| *byte ^= 0x5a);
+        match turn::take::<()>(Some(layer.root()), &key, Purpose::Record, &options, &mut || None) {
+            Turned::Mine(turn) => Some(turn),
+            Turned::Found(()) => None,
+        }
+    }
+
+    /// Runs a put into the layer in front.
+    pub(crate) fn put(&self, write: impl FnOnce(&Directory) -> Result<Persisted, StoreError>) -> Result<Persisted, StoreError> {
+        match self.directory() {
+            Some(directory) => directory.put(|| write(directory)),
+            None => Err(StoreError::ReadOnly { path: self.root().to_owned() }),
+        }
     }
 }
 
-fn open_root(path: &Path, mode: Mode) -> Result<PathBuf, StoreError> {
-    let root = fs::absolute(path).map_err(StoreError::io("use the path", path))?;
-    match mode {
-        Mode::ReadOnly => marker::require(&root)?,
-        Mode::ReadWrite => marker::ensure(&root)?,
+/// A folder or a bundle that is only read.
+fn open_layer(path: &Path) -> Result<Layer, StoreError> {
+    let absolute = fs::absolute(path).map_err(StoreError::io("use the path", path))?;
+    match fs::status_followed(&absolute) {
+        Ok(status) if matches!(status.kind, fs::Kind::File { .. }) => {
+            let pack = Pack::open(&absolute, &Limits::default())?;
+            pack.map(|pack| Layer::Bundle(Bundle::of(pack))).ok_or(StoreError::NoSuchStore { path: absolute })
+        }
+        _ => Directory::open(&absolute, Mode::ReadOnly).map(Layer::Directory),
     }
-    Ok(root)
 }

@@ -4,6 +4,7 @@ mod check;
 mod compile;
 mod completions;
 mod convert;
+mod coverage;
 mod diff;
 mod engines;
 mod explain;
@@ -16,6 +17,7 @@ mod shim_headers;
 mod show;
 mod store;
 mod verify;
+mod why;
 
 use crate::{Exit, Global};
 
@@ -48,6 +50,10 @@ pub(crate) enum Command {
     Ls(ls::Ls),
     /// Look after the store itself
     Store(store::Store),
+    /// Tell whether the store answers a graph, and if not, why, which entry is nearest, and what differs
+    Why(why::Why),
+    /// Tell which problems of a run are precompiled
+    Coverage(coverage::Coverage),
     /// Put an installed MIOpen behind a wrapper that can forward its calls to stored plans, and undo that
     Shim(shim::Shim),
     /// Print a completion script for a shell
@@ -70,6 +76,8 @@ impl Command {
             Self::Verify(command) => command.run(global),
             Self::Ls(command) => command.run(global),
             Self::Store(command) => command.run(global),
+            Self::Why(command) => command.run(global),
+            Self::Coverage(command) => command.run(global),
             Self::Shim(command) => command.run(global),
             Self::Completions(command) => command.run(),
         }

@@ -4,7 +4,8 @@ use super::Stage;
 use crate::Rng;
 use crate::shell::{Shell, patch};
 use hipplan_serialize::{PlanKey, PlanRef, RootHash};
-use hipplan_store::record::{RecordError, RecordKind, decode, encode};
+use hipplan_store::EntryKind;
+use hipplan_store::record::{Record, RecordError, RecordKind, decode, encode};
 
 /// A record. Kind 0: as it stands; 1: with lengths and digest made right; 2: a valid one, changed and made right.
 pub(super) fn record(input: &[u8]) -> Stage {
@@ -25,9 +26,9 @@ pub(super) fn record(input: &[u8]) -> Stage {
     }
     let key = bytes.get(64..96).and_then(|key| key.try_into().ok()).unwrap_or([0; 32]);
     let mut stage = Stage::Form;
-    for kind in [RecordKind::Plan, RecordKind::Selection] {
-        let reached = match decode(kind, &key, &bytes) {
-            Ok(rows) => {
+    for entries in [EntryKind::PlanRecord, EntryKind::Selection] {
+        let reached = match decode(entries, &key, &bytes) {
+            Ok(Record { kind, rows }) => {
                 assert_eq!(encode(kind, &key, &rows), bytes, "one record has one spelling");
                 Stage::Accepted
             }

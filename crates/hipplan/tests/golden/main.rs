@@ -5,6 +5,7 @@
 //! version and new files beside the old ones; `HIPPLAN_WRITE_GOLDEN=1` writes those of this version.
 
 mod decoder;
+mod pack;
 
 use decoder::Facts;
 use hipplan::plan::{BakedScalar, BindingV1, CodeObjectV1, PayloadHead, PayloadWriter, PlanMetaV1, PlanView, PlanWriter};
@@ -13,6 +14,7 @@ use hipplan::{
     Canonical, DataType, Device, GraphBuf, GraphBuilder, Knob, Limits, Loaders, Plan, PlanIdentity, PlanKey, PlanRef, PointwiseMode,
     RootHash, Runtime, Scalar, ScalarType, Stream, TensorAttributes, TensorValue, VariantPack, Workspace, aligned, canon, ops,
 };
+use hipplan_store::EntryKind;
 use hipplan_store::record::{RecordKind, decode, encode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -131,6 +133,7 @@ fn written() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("v1.plan", "plan file", plan()),
         ("v1.plan.rec", "plan record", encode(RecordKind::Plan, &[1; 32], &rows()[..1])),
         ("v1.selection.rec", "selection record", encode(RecordKind::Selection, &[9; 32], &rows())),
+        ("v1.pack", "pack", pack::written(&plan())),
     ]
 }
 
@@ -148,6 +151,7 @@ fn read(kind: &str, file: &[u8]) -> Facts {
         "plan file" => plan_facts(&PlanView::open(&aligned).expect("valid")),
         "plan record" => record_facts(RecordKind::Plan, file),
         "selection record" => record_facts(RecordKind::Selection, file),
+        "pack" => pack::facts(file),
         other => panic!("no reader for {other}"),
     }
 }
@@ -246,7 +250,8 @@ fn plan_facts(plan: &PlanView<'_>) -> Facts {
 fn record_facts(kind: RecordKind, file: &[u8]) -> Facts {
     let key = file[64..96].try_into().expect("a key");
     let mut out = format!("record of kind {} for {}\n", kind as u16, PlanKey(key));
-    for row in decode(kind, &key, file).expect("valid") {
+    let entries = if kind == RecordKind::Plan { EntryKind::PlanRecord } else { EntryKind::Selection };
+    for row in decode(entries, &key, file).expect("valid").rows {
         _ = writeln!(out, "plan {} root {} {} bytes", row.key, row.root, row.size);
     }
     out
@@ -260,6 +265,7 @@ fn decoded(kind: &str, file: &[u8]) -> Facts {
         "payload of a plugin" => decoder::plugin_payload(file),
         "plan file" | "plan file of the cpu provider" => decoder::plan(file),
         "plan record" | "selection record" => decoder::record(file),
+        "pack" => decoder::pack(file),
         other => panic!("no decoder for {other}"),
     }
 }
@@ -311,7 +317,7 @@ fn what_is_written_today_is_what_was_written() {
 #[test]
 fn every_golden_file_is_read_by_both() {
     let manifest = manifest();
-    assert!(manifest.len() >= 8);
+    assert!(manifest.len() >= 9);
     for (name, (kind, hash)) in &manifest {
         let file = std::fs::read(folder().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(blake3::hash(&file).to_string(), *hash, "{name}");

@@ -358,17 +358,6 @@ impl Shared {
         let len = gate_len(Op::Write { path: &self.path, offset, bytes }, bytes.len())?;
         self.file.write_at(bytes.get(..len).unwrap_or_default(), offset).map(drop)
     }
-
-    /// Cuts it to this length, or makes it longer by zeros.
-    pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
-        gate(Op::Write { path: &self.path, offset: len, bytes: &[] })?;
-        self.file.set_len(len)
-    }
-
-    /// The file descriptor, handed over.
-    pub(crate) fn into_file(self) -> File {
-        self.file
-    }
 }
 
 /// A path that no later change of the working folder moves.

@@ -10,11 +10,17 @@ fn plan(seed: u8) -> PlanRef {
     PlanRef { key: PlanKey([seed; 32]), root: RootHash([seed ^ 0xff; 32]), size: u64::from(seed) << 32 | 0x40 }
 }
 
-fn samples() -> [(RecordKind, Vec<PlanRef>); 3] {
+/// Where records of a kind stand.
+fn entries(kind: RecordKind) -> EntryKind {
+    if kind == RecordKind::Plan { EntryKind::PlanRecord } else { EntryKind::Selection }
+}
+
+fn samples() -> [(RecordKind, Vec<PlanRef>); 4] {
     [
         (RecordKind::Plan, vec![plan(0x11)]),
         (RecordKind::Selection, vec![plan(0x11)]),
         (RecordKind::Selection, vec![plan(3), plan(1), plan(2)]),
+        (RecordKind::Set, vec![plan(1), plan(2), plan(3)]),
     ]
 }
 
@@ -31,7 +37,7 @@ fn records_round_trip() {
     for (kind, rows) in samples() {
         let bytes = encode(kind, &KEY, &rows);
         assert_eq!(bytes.len(), 96 + 80 * rows.len());
-        assert_eq!(decode(kind, &KEY, &bytes), Ok(rows));
+        assert_eq!(decode(entries(kind), &KEY, &bytes), Ok(Record { kind, rows }));
     }
 }
 
@@ -61,11 +67,11 @@ fn every_flipped_bit_and_every_truncation_is_refused() {
             for bit in 0..8 {
                 let mut bad = good.clone();
                 bad[at] ^= 1 << bit;
-                assert!(decode(kind, &KEY, &bad).is_err(), "bit {bit} of byte {at}");
+                assert!(decode(entries(kind), &KEY, &bad).is_err(), "bit {bit} of byte {at}");
             }
-            assert!(decode(kind, &KEY, &good[..at]).is_err(), "{at} bytes");
+            assert!(decode(entries(kind), &KEY, &good[..at]).is_err(), "{at} bytes");
         }
-        assert!(decode(kind, &KEY, &[&good[..], &[0]].concat()).is_err(), "one byte more");
+        assert!(decode(entries(kind), &KEY, &[&good[..], &[0]].concat()).is_err(), "one byte more");
     }
 }
 
@@ -73,14 +79,14 @@ fn every_flipped_bit_and_every_truncation_is_refused() {
 fn too_old_and_too_new_are_told_before_anything_else() {
     let mut bytes = encode(RecordKind::Plan, &KEY, &[plan(0x11)]);
     bytes[8] = 0;
-    assert_eq!(decode(RecordKind::Plan, &KEY, &bytes), Err(RecordError::TooOld { found: 0 }));
+    assert_eq!(decode(EntryKind::PlanRecord, &KEY, &bytes), Err(RecordError::TooOld { found: 0 }));
     bytes[8] = 2;
-    assert_eq!(decode(RecordKind::Plan, &KEY, &bytes), Err(RecordError::TooNew { found: 2 }));
+    assert_eq!(decode(EntryKind::PlanRecord, &KEY, &bytes), Err(RecordError::TooNew { found: 2 }));
 }
 
 #[test]
 fn a_sealed_record_must_still_make_sense() {
-    let field = |kind, key: &[u8; 32], bytes: &[u8]| match decode(kind, key, bytes) {
+    let field = |kind, key: &[u8; 32], bytes: &[u8]| match decode(entries(kind), key, bytes) {
         Err(RecordError::Field { field, .. }) => field,
         other => panic!("{other:?}"),
     };
@@ -97,6 +103,9 @@ fn a_sealed_record_must_still_make_sense() {
     assert_eq!(field(RecordKind::Plan, &KEY, &encode(RecordKind::Plan, &KEY, &[])), "number of rows");
     assert_eq!(field(RecordKind::Plan, &KEY, &encode(RecordKind::Plan, &KEY, &[plan(0x11); 2])), "number of rows");
     assert_eq!(field(RecordKind::Plan, &KEY, &encode(RecordKind::Plan, &KEY, &[plan(1)])), "plan key of the row");
+    for unsorted in [[plan(2), plan(1)], [plan(1); 2]] {
+        assert_eq!(field(RecordKind::Set, &KEY, &encode(RecordKind::Set, &KEY, &unsorted)), "order of the rows");
+    }
 }
 
 #[test]
@@ -104,18 +113,18 @@ fn a_hostile_number_of_rows_does_not_allocate() {
     let mut bad = encode(RecordKind::Selection, &KEY, &[plan(1)]);
     bad[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
     reseal(&mut bad);
-    assert!(matches!(decode(RecordKind::Selection, &KEY, &bad), Err(RecordError::Length { what: "the number of rows", .. })));
+    assert!(matches!(decode(EntryKind::Selection, &KEY, &bad), Err(RecordError::Length { what: "the number of rows", .. })));
 }
 
 proptest::proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>, tail: Vec<u8>) {
-        let _ = decode(RecordKind::Plan, &KEY, &bytes);
+        let _ = decode(EntryKind::PlanRecord, &KEY, &bytes);
         let mut sealed = encode(RecordKind::Selection, &KEY, &[plan(1)]);
         sealed.extend_from_slice(&tail);
         let at = bytes.len().min(sealed.len() - KEY_AT);
         sealed[KEY_AT..KEY_AT + at].copy_from_slice(&bytes[..at]);
         reseal(&mut sealed);
-        let _ = decode(RecordKind::Selection, &KEY, &sealed);
+        let _ = decode(EntryKind::Selection, &KEY, &sealed);
     }
 }

@@ -88,16 +88,47 @@ fn a_put_repairs_what_it_finds() {
                 _ => std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
             }
         }
-        assert!(store.get_blob(&blob).hit().is_none());
-        assert!(store.find_plan(&id.key).hit().is_none());
-        assert!(store.get_plan(&id).hit().is_none());
-        assert!(store.find_selection(&key).hit().is_none());
+        // A reader that may not write leaves them where they are.
+        let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+        assert!(reader.get_blob(&blob).hit().is_none());
+        assert!(reader.find_plan(&id.key).hit().is_none());
+        assert!(reader.get_plan(&id).hit().is_none());
+        assert!(reader.find_selection(&key).hit().is_none());
         assert!(matches!(store.put_blob(b"machine code").unwrap().persisted, Persisted::Replaced));
         assert!(matches!(store.put_plan(&file).unwrap().persisted, Persisted::Replaced));
         assert!(matches!(store.put_selection(&key, &[id]).unwrap(), Persisted::Replaced));
         assert_eq!(paths.clone().map(|path| fs::read(path).unwrap()), good, "{kind}");
         assert!(store.verify().is_clean());
     }
+}
+
+#[test]
+fn what_is_damaged_is_set_aside_and_built_again() {
+    let (_dir, store) = new_store();
+    let blob = store.put_blob(b"machine code").unwrap().id;
+    let file = plan(b"graph", 100, &[blob]);
+    let id = put(&store, &file);
+    let key = selection_key(b"graph");
+    assert!(store.put_selection(&key, &[id]).unwrap().is_persisted());
+    let paths = ["objects", "plans", "index/plan", "index/select"].map(|folder| only_file(&store, folder));
+    paths.iter().for_each(|path| fs::write(path, "damaged").unwrap());
+    let ((), warned) = warnings(|| {
+        for _ in 0..2 {
+            assert!(store.get_blob(&blob).hit().is_none());
+            assert!(store.find_plan(&id.key).hit().is_none());
+            assert!(store.get_plan(&id).hit().is_none());
+            assert!(store.find_selection(&key).hit().is_none());
+        }
+    });
+    assert_eq!(warned.len(), 4, "one for each entry: {warned:?}");
+    let report = store.verify();
+    assert!(report.is_clean() && report.leftovers.is_empty(), "{report:?}");
+    assert_eq!((report.quarantined.len(), report.plans), (4, 0));
+    assert!(report.quarantined.iter().all(|path| fs::read(path).unwrap() == b"damaged"));
+    assert!(matches!(store.put_blob(b"machine code").unwrap().persisted, Persisted::New));
+    assert!(matches!(store.put_plan(&file).unwrap().persisted, Persisted::New));
+    assert!(matches!(store.put_selection(&key, &[id]).unwrap(), Persisted::New));
+    assert!(store.get_plan(&id).hit().is_some() && store.verify().is_clean());
 }
 
 #[test]
@@ -109,11 +140,14 @@ fn an_entry_under_a_wrong_name_is_not_served() {
     fs::copy(file("index/plan", b.key.to_string(), ".rec"), file("index/plan", a.key.to_string(), ".rec")).unwrap();
     assert!(matches!(fault(store.get_plan(&a)), StoreError::Content { what: "root hash", .. }));
     assert!(matches!(fault(store.find_plan(&a.key)), StoreError::Record { .. }));
-    assert_eq!(store.iter_plans().filter(Result::is_err).count(), 1);
+    assert_eq!(store.verify().quarantined.len(), 2);
     // A good file asked for by another key is not the plan that was asked for either.
     let mut other = b;
     other.key = a.key;
     assert!(matches!(fault(store.get_plan(&other)), StoreError::Content { what: "plan key", .. }));
+    other.size += 1;
+    assert!(matches!(fault(store.get_plan(&other)), StoreError::Size { .. }));
+    assert!(store.get_plan(&b).hit().is_some(), "what is asked for wrongly is not set aside");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn impossible_places(dir: &Path) -> Vec<PathBuf> {
     fs::write(foreign.join("thesis.tex"), "").unwrap();
     let newer = dir.join("newer");
     fs::create_dir(&newer).unwrap();
-    fs::write(newer.join("hipplan-store"), "hipplan store 2\n").unwrap();
+    fs::write(newer.join("hipplan-store"), "hipplan store 3\n").unwrap();
     vec![file.clone(), file.join("below"), foreign, newer, PathBuf::from("/proc/hipplan"), PathBuf::new(), PathBuf::from("a\0b")]
 }
 

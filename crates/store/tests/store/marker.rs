@@ -8,7 +8,7 @@ fn a_folder_becomes_a_store_with_all_above_it() {
     let root = dir.path().join("a/b/c");
     let store = Store::open(&root, Mode::ReadWrite).unwrap();
     assert_eq!(store.root(), root);
-    assert_eq!(fs::read(root.join("hipplan-store")).unwrap(), b"hipplan store 1\n");
+    assert_eq!(fs::read(root.join("hipplan-store")).unwrap(), b"hipplan store 2\n");
     assert_eq!(tree(&root).len(), 2);
     Store::open(&root, Mode::ReadWrite).unwrap();
     Store::open(&root, Mode::ReadOnly).unwrap();
@@ -46,10 +46,10 @@ fn other_layouts_are_refused_each_by_its_own_error() {
     for mode in [Mode::ReadOnly, Mode::ReadWrite] {
         for (text, code) in [
             ("hipplan store 0\n", "too-old"),
-            ("hipplan store 2\n", "too-new"),
+            ("hipplan store 3\n", "too-new"),
             ("hipplan store 12\nand more\n", "too-new"),
             ("", "marker"),
-            ("hipplan store 1", "marker"),
+            ("hipplan store 2", "marker"),
             (&"x".repeat(5000), "marker"),
         ] {
             fs::write(dir.path().join("hipplan-store"), text).unwrap();

@@ -41,7 +41,7 @@ fn shard(folder: EntryKind, name: &OsString, path: &Path) -> Vec<Result<([u8; 32
             .into_iter()
             .filter_map(|name| name.and_then(|name| file(folder, first, &name, path.join(&name))).transpose())
             .collect(),
-        _ => vec![Err(foreign(path, kind, "folders named by two lower-case hexadecimal digits"))],
+        _ => vec![Err(foreign_kind(path, kind, "folders named by two lower-case hexadecimal digits"))],
     }
 }
 
@@ -49,7 +49,7 @@ fn file(folder: EntryKind, first: u8, name: &OsString, path: PathBuf) -> Result<
     let Some(kind) = kind(&path)? else { return Ok(None) };
     match name.to_str().and_then(|name| folder.parse(first, name)) {
         Some(name) if matches!(kind, fs::Kind::File { .. }) => Ok(Some((name, path))),
-        _ => Err(foreign(&path, kind, folder.expected())),
+        _ => Err(foreign_kind(&path, kind, folder.expected())),
     }
 }
 
@@ -59,8 +59,7 @@ pub(crate) fn foreign_names(path: &Path, known: &[&str], expected: &'static str)
         if known.iter().any(|known| name == *known) {
             return Ok(None);
         }
-        let path = path.join(name);
-        Ok(kind(&path)?.map(|kind| foreign(&path, kind, expected)))
+        foreign(&path.join(name), expected)
     };
     names(path).into_iter().filter_map(|name| name.and_then(unknown).unwrap_or_else(Some)).collect()
 }
@@ -82,6 +81,11 @@ fn kind(path: &Path) -> Result<Option<fs::Kind>, StoreError> {
     }
 }
 
-fn foreign(path: &Path, found: fs::Kind, expected: &'static str) -> StoreError {
+/// What is to be said of a name that does not belong; nothing if it has vanished.
+pub(crate) fn foreign(path: &Path, expected: &'static str) -> Result<Option<StoreError>, StoreError> {
+    Ok(kind(path)?.map(|kind| foreign_kind(path, kind, expected)))
+}
+
+fn foreign_kind(path: &Path, found: fs::Kind, expected: &'static str) -> StoreError {
     StoreError::Foreign { path: path.to_owned(), found: found.name(), expected }
 }

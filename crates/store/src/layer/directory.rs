@@ -1,0 +1,288 @@
+//! A folder of loose files and packs.
+
+use super::packs::Packs;
+use super::publish::Durable;
+use super::stamps::is_stale;
+use super::{Access, walk};
+use crate::blob::Blob;
+use crate::entry::{self, check_content, check_limit, check_size};
+use crate::faults::Faults;
+use crate::pack::{Pack, PackRow};
+use crate::plans::{PlanBytes, check_root, damaged};
+use crate::record::{self, Record};
+use crate::{EntryKind, Limits, Mode, StoreError, fs, marker};
+use hipplan_serialize::plan::PlanView;
+use hipplan_serialize::{AlignedBytes, Digest, PlanRef};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// A folder of plans.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    root: PathBuf,
+    access: Access,
+    faults: Faults,
+    durable: Durable,
+    packs: Packs,
+}
+
+impl Directory {
+    /// Opens the folder `path`. Opening one that exists reads one small file and writes nothing.
+    pub(crate) fn open(path: &Path, mode: Mode) -> Result<Self, StoreError> {
+        let root = open_root(path, mode)?;
+        let access = match mode {
+            Mode::ReadWrite => Access::ReadWrite,
+            Mode::ReadOnly => Access::ReadOnly,
+        };
+        Ok(Self::new(root, access))
+    }
+
+    /// Opens the folder `path` for looking up and putting, whatever the state of the place.
+    pub(crate) fn open_or_degrade(path: &Path) -> Self {
+        match open_root(path, Mode::ReadWrite) {
+            Ok(root) => Self::new(root, Access::Degrading),
+            Err(error) => {
+                let this = Self::new(path.to_owned(), Access::Unavailable(error));
+                if let Access::Unavailable(error) = &this.access {
+                    this.faults.not_persisted(error);
+                }
+                this
+            }
+        }
+    }
+
+    fn new(root: PathBuf, access: Access) -> Self {
+        let packs = Packs::of(&root);
+        Self { root, access, faults: Faults::default(), durable: Durable::default(), packs }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(crate) fn packs(&self) -> &Packs {
+        &self.packs
+    }
+
+    pub(super) fn durable(&self) -> &Durable {
+        &self.durable
+    }
+
+    /// Why nothing could be opened.
+    pub(crate) fn unavailable(&self) -> Option<&StoreError> {
+        match &self.access {
+            Access::Unavailable(error) => Some(error),
+            Access::ReadOnly | Access::ReadWrite | Access::Degrading => None,
+        }
+    }
+
+    /// The folder, if it is a store.
+    pub(crate) fn usable_root(&self) -> Option<&Path> {
+        if self.unavailable().is_some() { None } else { Some(&self.root) }
+    }
+
+    /// The record of a key.
+    pub(crate) fn record(&self, entries: EntryKind, key: &[u8; 32], limits: &Limits) -> Result<Option<Record>, StoreError> {
+        let decode = |path: &Path, bytes: &[u8]| {
+            record::decode(entries, key, bytes).map_err(|cause| StoreError::Record { path: path.to_owned(), cause })
+        };
+        self.find(
+            entries,
+            key,
+            |path, file| {
+                check_rows(path, record::rows_in(file.size()), limits)?;
+                decode(path, &file.read().map_err(StoreError::io("read", path))?)
+            },
+            |pack, row| {
+                check_rows(pack.path(), record::rows_in(row.size), limits)?;
+                decode(pack.path(), &pack.read(row, row.size)?)
+            },
+        )
+    }
+
+    /// The plan file of an address.
+    pub(crate) fn plan(&self, plan: &PlanRef, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
+        let opened = |path: &Path, bytes: AlignedBytes| open_plan(path, bytes, plan);
+        self.find(
+            EntryKind::Plan,
+            &plan.root.0,
+            |path, file| {
+                check_size(path, file.size(), plan.size)?;
+                check_plan_size(path, file.size(), limits)?;
+                opened(path, file.read().map_err(StoreError::io("read", path))?)
+            },
+            |pack, row| {
+                check_size(pack.path(), row.size, plan.size)?;
+                opened(pack.path(), pack.read(row, limits.max_plan_bytes)?)
+            },
+        )
+    }
+
+    /// The blob of a digest.
+    pub(crate) fn blob(&self, digest: &Digest, limits: &Limits) -> Result<Option<Blob>, StoreError> {
+        self.find(
+            EntryKind::Blob,
+            &digest.hash.0,
+            |path, file| {
+                check_size(path, file.size(), digest.size)?;
+                check_blob_size(path, file.size(), limits)?;
+                let blob = file.read().map_err(StoreError::io("read", path))?;
+                check_content(path, "content hash", &Digest::of(&blob).hash, &digest.hash)?;
+                Ok(blob.into())
+            },
+            |pack, row| {
+                check_size(pack.path(), row.size, digest.size)?;
+                pack.blob(row, limits.max_blob_bytes)
+            },
+        )
+    }
+
+    /// Every plan, ascending by root hash, loose ones before packed ones; one that stands in several places comes several times.
+    pub(crate) fn plans<'s>(&'s self, limits: &'s Limits) -> impl Iterator<Item = Result<PlanRef, StoreError>> + 's {
+        let loose = self.usable_root().into_iter().flat_map(|root| walk::files(root, EntryKind::Plan));
+        let loose = loose.filter_map(move |file| {
+            let plan_of = |(root, path): ([u8; 32], PathBuf)| match self.open_loose_plan(&path, limits)? {
+                Some(plan) => check_root(&path, &plan.view(), &root).map(Some),
+                None => Ok(None),
+            };
+            file.and_then(plan_of).transpose()
+        });
+        let packs = self.packs.listed();
+        let packed = packs.into_iter().flat_map(move |pack| {
+            let rows: Vec<_> = pack.rows(EntryKind::Plan).collect();
+            rows.into_iter().map(move |row| packed_plan(&pack, &row?, limits).map(|plan| plan.view().plan_ref()))
+        });
+        loose.chain(packed)
+    }
+
+    /// A loose plan file that opens.
+    pub(super) fn open_loose_plan(&self, path: &Path, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
+        let Some(file) = entry::open(path)? else { return Ok(None) };
+        check_plan_size(path, file.size(), limits)?;
+        let bytes = file.read().map_err(StoreError::io("read", path))?;
+        PlanView::open(&bytes).map_err(damaged(path))?;
+        Ok(Some(PlanBytes::of_checked(bytes)))
+    }
+
+    /// An entry: the loose file, else the newest pack that has it. What is damaged is warned of and passed over.
+    fn find<T>(
+        &self,
+        kind: EntryKind,
+        name: &[u8; 32],
+        from_file: impl Fn(&Path, &fs::OpenFile) -> Result<T, StoreError>,
+        from_pack: impl Fn(&Arc<Pack>, &PackRow) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut fault = None;
+        let mut note = |error: StoreError| {
+            self.faults.entry(&error);
+            fault.get_or_insert(error);
+        };
+        let path = kind.file(&self.root, name);
+        match entry::open(&path) {
+            Ok(Some(file)) => match from_file(&path, &file) {
+                Ok(found) => {
+                    self.stamp(&file);
+                    return Ok(Some(found));
+                }
+                Err(error) => {
+                    self.set_aside(kind, name, &path, &file, &error);
+                    note(error);
+                }
+            },
+            Ok(None) => {}
+            Err(error) => note(error),
+        }
+        let mut packs = self.packs.current();
+        // What is compacted meanwhile is in a pack that was not there a moment ago.
+        for _ in 0..3 {
+            for pack in packs.iter() {
+                match pack.find(kind, name) {
+                    Ok(Some(row)) => match from_pack(pack, &row) {
+                        Ok(found) => {
+                            self.stamp_row(pack, &row);
+                            return Ok(Some(found));
+                        }
+                        Err(error) => note(error),
+                    },
+                    Ok(None) => {}
+                    Err(error) => note(error),
+                }
+            }
+            match self.packs.refresh() {
+                Ok(Some(new)) => packs = new,
+                Ok(None) => break,
+                Err(error) => {
+                    note(error);
+                    break;
+                }
+            }
+        }
+        match fault {
+            Some(error) => Err(error),
+            None => Ok(None),
+        }
+    }
+
+    /// Notes that a file was used, where this may be written and was not done in the last hour.
+    fn stamp(&self, file: &fs::OpenFile) {
+        if self.access.is_writable() && is_stale(file.status().changed, SystemTime::now()) {
+            // A stamp is a hint.
+            drop(file.touch());
+        }
+    }
+
+    fn stamp_row(&self, pack: &Pack, row: &PackRow) {
+        if self.access.is_writable() {
+            self.packs.stamp(pack, row.ordinal, SystemTime::now());
+        }
+    }
+}
+
+fn open_root(path: &Path, mode: Mode) -> Result<PathBuf, StoreError> {
+    let root = fs::absolute(path).map_err(StoreError::io("use the path", path))?;
+    match mode {
+        Mode::ReadOnly => marker::require(&root)?,
+        Mode::ReadWrite => marker::ensure(&root)?,
+    }
+    Ok(root)
+}
+
+/// The plan of an address, from the bytes that stand there.
+pub(crate) fn open_plan(path: &Path, bytes: AlignedBytes, plan: &PlanRef) -> Result<PlanBytes, StoreError> {
+    PlanView::open(&bytes).map_err(damaged(path))?;
+    let bytes = PlanBytes::of_checked(bytes);
+    let found = check_root(path, &bytes.view(), &plan.root.0)?;
+    check_content(path, "plan key", &found.key, &plan.key)?;
+    Ok(bytes)
+}
+
+/// A plan of a pack that opens and is the one that its row says.
+pub(super) fn packed_plan(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<PlanBytes, StoreError> {
+    let bytes = pack.read(row, limits.max_plan_bytes)?;
+    PlanView::open(&bytes).map_err(damaged(pack.path()))?;
+    let bytes = PlanBytes::of_checked(bytes);
+    check_root(pack.path(), &bytes.view(), &row.name)?;
+    Ok(bytes)
+}
+
+/// Holds a number of rows against the limit.
+pub(crate) fn check_rows(path: &Path, found: u64, limits: &Limits) -> Result<(), StoreError> {
+    check_limit(path, "number of rows", found, "max_record_rows", u64::from(limits.max_record_rows))
+}
+
+pub(crate) fn check_plan_size(path: &Path, found: u64, limits: &Limits) -> Result<(), StoreError> {
+    check_limit(path, "size in bytes", found, "max_plan_bytes", limits.max_plan_bytes)
+}
+
+pub(crate) fn check_blob_size(path: &Path, found: u64, limits: &Limits) -> Result<(), StoreError> {
+    check_limit(path, "size in bytes", found, "max_blob_bytes", limits.max_blob_bytes)
+}

@@ -1,0 +1,88 @@
+//! Layers of a store: folders, and packs that are served as they are.
+
+mod access;
+mod bundle;
+mod directory;
+mod packs;
+mod publish;
+mod quarantine;
+mod stamps;
+mod verify;
+pub(crate) mod walk;
+
+pub(crate) use access::Access;
+pub(crate) use bundle::Bundle;
+pub(crate) use directory::{Directory, check_blob_size, check_plan_size, check_rows, open_plan};
+pub use verify::VerifyReport;
+
+use crate::blob::Blob;
+use crate::plans::PlanBytes;
+use crate::record::Record;
+use crate::{EntryKind, Limits, StoreError};
+use hipplan_serialize::{Digest, PlanRef};
+use std::path::Path;
+
+/// One layer. Whatever is wrong with an entry has been warned of when it is an error here.
+#[derive(Debug)]
+pub(crate) enum Layer {
+    Directory(Directory),
+    Bundle(Bundle),
+}
+
+impl Layer {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Directory(directory) => directory.root(),
+            Self::Bundle(bundle) => bundle.path(),
+        }
+    }
+
+    /// Whether there is anything to look into.
+    pub(crate) fn is_usable(&self) -> bool {
+        match self {
+            Self::Directory(directory) => directory.unavailable().is_none(),
+            Self::Bundle(_) => true,
+        }
+    }
+
+    /// The record of a key.
+    pub(crate) fn record(&self, entries: EntryKind, key: &[u8; 32], limits: &Limits) -> Result<Option<Record>, StoreError> {
+        match self {
+            Self::Directory(directory) => directory.record(entries, key, limits),
+            Self::Bundle(bundle) => bundle.record(entries, key, limits),
+        }
+    }
+
+    /// The plan file of an address.
+    pub(crate) fn plan(&self, plan: &PlanRef, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
+        match self {
+            Self::Directory(directory) => directory.plan(plan, limits),
+            Self::Bundle(bundle) => bundle.plan(plan, limits),
+        }
+    }
+
+    /// The blob of a digest.
+    pub(crate) fn blob(&self, digest: &Digest, limits: &Limits) -> Result<Option<Blob>, StoreError> {
+        match self {
+            Self::Directory(directory) => directory.blob(digest, limits),
+            Self::Bundle(bundle) => bundle.blob(digest, limits),
+        }
+    }
+
+    /// Every plan of it, ascending by root hash.
+    pub(crate) fn plans<'s>(&'s self, limits: &'s Limits) -> Box<dyn Iterator<Item = Result<PlanRef, StoreError>> + 's> {
+        match self {
+            Self::Directory(directory) => Box::new(directory.plans(limits)),
+            Self::Bundle(bundle) => Box::new(bundle.plans(limits)),
+        }
+    }
+
+    /// Adds to a report what it holds and what is wrong with it.
+    pub(crate) fn verify(&self, limits: &Limits) -> VerifyReport {
+        match self {
+            Self::Directory(directory) => directory.verify(limits),
+            Self::Bundle(bundle) => bundle.verify(limits),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The packs of a folder, as this process knows them.
+
+use super::stamps::hours;
+use crate::layout::{self, PACKS};
+use crate::pack::{Pack, Used};
+use crate::{EntryKind, Limits, StoreError, fs};
+use arc_swap::ArcSwap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// A listing made this soon after the folder changed may have missed a change of the same tick of the clock.
+const UNSETTLED: Duration = Duration::from_secs(2);
+
+/// The packs of a folder. Readers take no lock: the list is replaced whole.
+#[derive(Debug)]
+pub(crate) struct Packs {
+    folder: PathBuf,
+    listing: OnceLock<ArcSwap<Listing>>,
+    /// One thread lists at a time; the others go on with what there is.
+    listing_now: Mutex<()>,
+}
+
+/// What a listing of the folder gave.
+#[derive(Debug, Default)]
+struct Listing {
+    /// Newest first.
+    packs: Arc<[Arc<Pack>]>,
+    stamps: Vec<OnceLock<Option<Used>>>,
+    /// When the folder was last changed, if it can be relied upon that nothing has happened since at the same time.
+    changed: Option<SystemTime>,
+    inode: Option<fs::Inode>,
+}
+
+impl Packs {
+    pub(super) fn of(root: &Path) -> Self {
+        Self { folder: root.join(PACKS), listing: OnceLock::new(), listing_now: Mutex::new(()) }
+    }
+
+    /// The packs that are known, newest first. None are before the first [`refresh`](Self::refresh).
+    pub(crate) fn current(&self) -> Arc<[Arc<Pack>]> {
+        self.listing().load().packs.clone()
+    }
+
+    fn listing(&self) -> &ArcSwap<Listing> {
+        self.listing.get_or_init(ArcSwap::default)
+    }
+
+    /// The packs that are there, for going through them all.
+    pub(crate) fn listed(&self) -> Vec<Arc<Pack>> {
+        drop(self.refresh());
+        self.current().to_vec()
+    }
+
+    /// Looks whether the folder has changed since it was listed; if so, gives what it holds now.
+    pub(crate) fn refresh(&self) -> Result<Option<Arc<[Arc<Pack>]>>, StoreError> {
+        let before = self.listing().load_full();
+        let status = match fs::status(&self.folder) {
+            Ok(status) if status.kind == fs::Kind::Folder => status,
+            Ok(status) => {
+                let (path, found) = (self.folder.clone(), status.kind.name());
+                return Err(StoreError::FileType { path, found, expected: "a folder" });
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                if before.packs.is_empty() {
+                    return Ok(None);
+                }
+                self.listing().store(Arc::default());
+                return Ok(None);
+            }
+            Err(e) => return Err(StoreError::io("look at", &self.folder)(e)),
+        };
+        if before.inode == Some(status.inode) && before.changed == Some(status.changed) {
+            return Ok(None);
+        }
+        let _one = self.listing_now.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.listing().load_full();
+        let (listing, fault) = self.list(&before, &status)?;
+        let is_new = listing.packs.len() != before.packs.len() || listing.packs.iter().zip(&*before.packs).any(|(a, b)| !Arc::ptr_eq(a, b));
+        let packs = listing.packs.clone();
+        self.listing().store(Arc::new(listing));
+        match fault {
+            // What is new may hold what is looked for, even where something else could not be opened.
+            Some(error) if !is_new => Err(error),
+            _ => Ok(is_new.then_some(packs)),
+        }
+    }
+
+    /// Lists the folder. Packs that are open already stay open.
+    fn list(&self, before: &Listing, status: &fs::Status) -> Result<(Listing, Option<StoreError>), StoreError> {
+        // The folder's time was taken before its names are: a change in between is seen the next time.
+        let is_settled = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
+        let names = fs::list(&self.folder).map_err(StoreError::io("list the folder", &self.folder))?;
+        let mut packs = Vec::new();
+        let mut fault = None;
+        for name in names.iter().rev() {
+            if name.to_str().and_then(layout::parse_pack).is_none() {
+                continue;
+            }
+            let path = self.folder.join(name);
+            if let Some(known) = before.packs.iter().find(|pack| pack.path() == path) {
+                packs.push(known.clone());
+                continue;
+            }
+            match Pack::open(&path, &Limits::default()) {
+                Ok(Some(pack)) => packs.push(Arc::new(pack)),
+                // Replaced by another since the folder was listed.
+                Ok(None) => {}
+                Err(error) => fault = Some(error),
+            }
+        }
+        let stamps = packs.iter().map(|_| OnceLock::new()).collect();
+        let changed = (is_settled && fault.is_none()).then_some(status.changed);
+        Ok((Listing { packs: packs.into(), stamps, changed, inode: Some(status.inode) }, fault))
+    }
+
+    /// Notes that a row was used, if that was not done in this hour.
+    pub(super) fn stamp(&self, pack: &Pack, ordinal: u32, now: SystemTime) {
+        let listing = self.listing().load();
+        let Some(at) = listing.packs.iter().position(|known| std::ptr::eq(&**known, pack)) else { return };
+        let used = listing.stamps.get(at).map(|used| used.get_or_init(|| Used::open(pack.path(), rows_in_all(pack), true)));
+        if let Some(Some(used)) = used {
+            used.stamp(ordinal, hours(now));
+        }
+    }
+}
+
+/// Rows of all kinds.
+fn rows_in_all(pack: &Pack) -> u32 {
+    EntryKind::ALL.into_iter().fold(0, |sum, kind| sum.saturating_add(pack.len(kind)))
+}

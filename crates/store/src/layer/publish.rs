@@ -1,0 +1,254 @@
+//! Writing a file so that a kill or a power cut leaves either all of it or none of it.
+//!
+//! A file gets its name only after its content is durable; a put returns only after the name is durable as well, and the
+//! names of the folders above it. That holds too for what another process has just put: it may not have come to its last
+//! sync, so what is found in place is synced again before anything may name it.
+
+use super::{Access, Directory};
+use crate::entry::check_size;
+use crate::layout::TMP;
+use crate::record::{self, RecordKind};
+use crate::{EntryKind, Persisted, StoreError, entry, fs, marker};
+use hipplan_serialize::PlanRef;
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// Names that are remembered as durable; beyond this number they are forgotten, at the cost of a sync too many.
+const MOST_FILES: usize = 4096;
+
+/// What this process knows to be durable, so that it is not synced again.
+#[derive(Debug, Default)]
+pub(crate) struct Durable {
+    /// Folders whose names are durable; at most four times 256 and those above them.
+    folders: Mutex<HashSet<PathBuf>>,
+    /// Blobs and plans whose content and name are durable; nothing names a record.
+    files: Mutex<HashSet<(EntryKind, [u8; 32])>>,
+}
+
+impl Durable {
+    fn has_folder(&self, path: &Path) -> bool {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
+    }
+
+    fn add_folder(&self, path: &Path) {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+    }
+
+    fn has_file(&self, folder: EntryKind, name: &[u8; 32]) -> bool {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).contains(&(folder, *name))
+    }
+
+    fn add_file(&self, folder: EntryKind, name: &[u8; 32]) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.len() >= MOST_FILES {
+            files.clear();
+        }
+        files.insert((folder, *name));
+    }
+
+    /// An entry is not there any more.
+    pub(super) fn forget_file(&self, kind: EntryKind, name: &[u8; 32]) {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).remove(&(kind, *name));
+    }
+
+    fn forget(&self) {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Directory {
+    /// Runs a put: a fault of the store becomes an answer, and a warning, where that was asked for.
+    pub(crate) fn put(&self, write: impl FnOnce() -> Result<Persisted, StoreError>) -> Result<Persisted, StoreError> {
+        let path = || self.root().to_owned();
+        let result = match self.access() {
+            Access::ReadWrite => return write(),
+            Access::ReadOnly => return Err(StoreError::ReadOnly { path: path() }),
+            Access::Degrading => write(),
+            Access::Unavailable(error) => Err(StoreError::Unavailable { path: path(), cause: error.to_string() }),
+        };
+        result.or_else(|error| {
+            self.faults().not_persisted(&error);
+            Ok(Persisted::No(error))
+        })
+    }
+
+    /// Replaces a record whole. The plans that it names are durable.
+    pub(crate) fn publish_record(
+        &self,
+        entries: EntryKind,
+        kind: RecordKind,
+        key: &[u8; 32],
+        rows: &[PlanRef],
+    ) -> Result<Persisted, StoreError> {
+        self.publish(entries, key, &record::encode(kind, key, rows))
+    }
+
+    /// Makes an entry hold `bytes`, durably.
+    pub(crate) fn publish(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
+        let persisted = match self.publish_once(kind, name, bytes) {
+            // Someone has removed a folder, or the whole store, since it was opened.
+            Err(e) if e.is_not_found() => {
+                self.durable().forget();
+                marker::ensure(self.root())?;
+                self.publish_once(kind, name, bytes)?
+            }
+            result => result?,
+        };
+        if matches!(kind, EntryKind::Blob | EntryKind::Plan) {
+            self.durable().add_file(kind, name);
+        }
+        Ok(persisted)
+    }
+
+    fn publish_once(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
+        let path = kind.file(self.root(), name);
+        let persisted = match fs::open(&path) {
+            Ok(Ok(file)) if file.holds(bytes).unwrap_or(false) => {
+                if self.keep(&path, &file)? {
+                    return Ok(Persisted::Unchanged);
+                }
+                Persisted::New
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => match self.packed(kind, name, bytes)? {
+                Some(true) => return Ok(Persisted::Unchanged),
+                Some(false) => Persisted::Replaced,
+                None => Persisted::New,
+            },
+            Ok(Err(kind @ fs::Kind::Folder)) => return Err(entry::not_a_file(&path, kind)),
+            // Other bytes, a link, or a file that this user may not read.
+            Ok(_) | Err(_) => Persisted::Replaced,
+        };
+        let temp = self.write_temp(bytes)?;
+        let parent = path.parent().unwrap_or(self.root());
+        self.make_durable_folder(parent)?;
+        fs::rename(temp, &path).map_err(StoreError::io("create the file", &path))?;
+        self.sync_name(&path)?;
+        Ok(persisted)
+    }
+
+    /// Makes a file that is in place stay: it is stamped, durable, and afterwards still there. `false` when somebody took it away, which
+    /// is where [`gc`](crate::Store::gc) and a put meet: gc takes a name away before it looks at the stamp for the last time.
+    fn keep(&self, path: &Path, file: &fs::OpenFile) -> Result<bool, StoreError> {
+        // A stamp that cannot be set is one of a file of another user, whose store this is to look after.
+        drop(file.touch());
+        file.sync().map_err(StoreError::io("sync", path))?;
+        self.sync_name(path)?;
+        Ok(fs::status(path).is_ok_and(|status| status.inode == file.status().inode))
+    }
+
+    /// Whether the newest pack with this entry holds these bytes, durably; `None` where no pack has the entry.
+    fn packed(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Option<bool>, StoreError> {
+        // What is wrong with a pack is no reason to refuse a put.
+        drop(self.packs().refresh());
+        for pack in &*self.packs().current() {
+            let Ok(Some(row)) = pack.find(kind, name) else { continue };
+            if !pack.holds(&row, bytes).unwrap_or(false) {
+                return Ok(Some(false));
+            }
+            self.packs().stamp(pack, row.ordinal, SystemTime::now());
+            self.make_durable_pack(pack.path())?;
+            let is_there = fs::status(pack.path()).is_ok_and(|status| status.inode == pack.status().inode);
+            return Ok(is_there.then_some(true));
+        }
+        Ok(None)
+    }
+
+    /// Makes the name of a pack durable: its content was before it had one.
+    fn make_durable_pack(&self, path: &Path) -> Result<(), StoreError> {
+        if !self.durable().has_folder(path) {
+            self.sync_name(path)?;
+            self.durable().add_folder(path);
+        }
+        Ok(())
+    }
+
+    /// A new file with these bytes in the folder for unfinished writes.
+    pub(crate) fn write_temp(&self, bytes: &[u8]) -> Result<fs::Temp, StoreError> {
+        let tmp = self.root().join(TMP);
+        let temp = match fs::write_temp(&tmp, bytes) {
+            // Cleaners like to remove empty folders of this name.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                fs::make_folder(&tmp).map_err(StoreError::io("create the folder", &tmp))?;
+                fs::write_temp(&tmp, bytes)
+            }
+            result => result,
+        };
+        temp.map_err(StoreError::io("create a file in", &tmp))
+    }
+
+    /// Checks that an entry which something is about to name is there, of this size, and durable.
+    pub(crate) fn require_durable(
+        &self,
+        kind: EntryKind,
+        name: &[u8; 32],
+        size: u64,
+        missing: impl FnOnce(PathBuf) -> StoreError,
+    ) -> Result<(), StoreError> {
+        let path = kind.file(self.root(), name);
+        let Some(file) = entry::open(&path)? else {
+            let row = self.packed_row(kind, name)?;
+            let Some((pack, found)) = row else { return Err(missing(path)) };
+            check_size(&pack, found, size)?;
+            return self.make_durable_pack(&pack);
+        };
+        check_size(&path, file.size(), size)?;
+        if !self.durable().has_file(kind, name) {
+            file.sync().map_err(StoreError::io("sync", &path))?;
+            self.sync_name(&path)?;
+            self.durable().add_file(kind, name);
+        }
+        Ok(())
+    }
+
+    /// Pack and size of an entry that stands in one.
+    fn packed_row(&self, kind: EntryKind, name: &[u8; 32]) -> Result<Option<(PathBuf, u64)>, StoreError> {
+        drop(self.packs().refresh());
+        for pack in &*self.packs().current() {
+            if let Some(row) = pack.find(kind, name)? {
+                self.packs().stamp(pack, row.ordinal, SystemTime::now());
+                return Ok(Some((pack.path().to_owned(), row.size)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes a folder that stores of layout 1 do not have, and the store one of our layout.
+    pub(crate) fn uses_folder(&self, name: &str) -> Result<PathBuf, StoreError> {
+        let path = self.root().join(name);
+        if !self.durable().has_folder(&path) {
+            marker::upgrade(self.root())?;
+            self.make_durable_folder(&path)?;
+        }
+        Ok(path)
+    }
+
+    /// Makes the name of a file and those of all folders above it durable.
+    pub(crate) fn sync_name(&self, path: &Path) -> Result<(), StoreError> {
+        let parent = path.parent().unwrap_or(self.root());
+        self.make_durable_folder(parent)?;
+        fs::sync_folder(parent).map_err(StoreError::io("sync the folder", parent))
+    }
+
+    /// Makes a folder below the root, and its name durable. The root itself is not made here: a root without a marker
+    /// would not be a store.
+    fn make_durable_folder(&self, path: &Path) -> Result<(), StoreError> {
+        if self.durable().has_folder(path) {
+            return Ok(());
+        }
+        if path == self.root() {
+            // Made by whoever made the store, perhaps a moment ago.
+            fs::sync_parent(path).map_err(StoreError::io("sync the folder above", path))?;
+        } else {
+            let parent = path.parent().unwrap_or(self.root());
+            self.make_durable_folder(parent)?;
+            fs::make_folder(path).map_err(StoreError::io("create the folder", path))?;
+            fs::sync_folder(parent).map_err(StoreError::io("sync the folder", parent))?;
+        }
+        self.durable().add_folder(path);
+        Ok(())
+    }
+}

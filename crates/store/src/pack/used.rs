@@ -1,0 +1,97 @@
+//! When the entries of a pack were last used: stamps in a file beside it.
+//!
+//! They are hints. A file that is missing, short, foreign or unwritable makes entries look older than they are and nothing else.
+
+use crate::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bytes of a stamp: hours since 1970; 0 is none.
+const STAMP: u64 = 4;
+
+/// The stamps of one pack.
+#[derive(Debug)]
+pub(crate) struct Used {
+    file: fs::Shared,
+    rows: u32,
+}
+
+impl Used {
+    /// Opens the stamps of a pack, and creates them if `create` says so. `None` where there are none to be had.
+    pub(crate) fn open(pack: &Path, rows: u32, create: bool) -> Option<Self> {
+        let file = fs::open_shared(&pack.with_extension("used"), create).ok()?;
+        Some(Self { file, rows })
+    }
+
+    /// Hours since 1970 at which a row was last used, if anything says so.
+    pub(crate) fn get(&self, ordinal: u32) -> Option<u32> {
+        let mut stamp = [0; STAMP as usize];
+        let read = self.file.read_some(self.place(ordinal)?, &mut stamp).ok()?;
+        (read == stamp.len()).then(|| u32::from_le_bytes(stamp)).filter(|&hours| hours != 0)
+    }
+
+    /// Notes that a row was used. Written only where it says something else.
+    pub(crate) fn stamp(&self, ordinal: u32, hours: u32) {
+        let Some(place) = self.place(ordinal) else { return };
+        if self.get(ordinal) != Some(hours) {
+            // What cannot be noted is forgotten.
+            let _ = self.file.write_some(place, &hours.to_le_bytes());
+        }
+    }
+
+    fn place(&self, ordinal: u32) -> Option<u64> {
+        (ordinal < self.rows).then(|| u64::from(ordinal).saturating_mul(STAMP))
+    }
+
+    /// This hour, as stamps count. 1 on machines whose clock stands before 1970.
+    pub(crate) fn this_hour() -> u32 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u32::try_from(since.as_secs() / 3600).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{Op, Verdict, with_hook};
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    #[test]
+    fn stamps_are_kept_and_written_only_when_they_differ() {
+        let dir = tempfile::tempdir().unwrap();
+        let pack = dir.path().join("00000001-ab.pack");
+        assert!(Used::open(&pack, 3, false).is_none());
+        let used = Used::open(&pack, 3, true).unwrap();
+        assert_eq!((0..4).map(|row| used.get(row)).collect::<Vec<_>>(), [None; 4]);
+        used.stamp(1, 495_000);
+        used.stamp(3, 495_000);
+        assert_eq!([used.get(0), used.get(1), used.get(2)], [None, Some(495_000), None]);
+        assert_eq!(std::fs::metadata(dir.path().join("00000001-ab.used")).unwrap().len(), 8, "no row 3, no stamp");
+
+        let writes = Rc::new(Cell::new(0));
+        let count = Rc::clone(&writes);
+        let hook = move |op: Op<'_>| {
+            count.set(count.get() + u32::from(op.name() == "write"));
+            Verdict::Go
+        };
+        with_hook(hook, || [495_000, 495_000, 495_001].map(|hours| used.stamp(1, hours)));
+        assert_eq!(writes.get(), 1);
+        assert_eq!(Used::open(&pack, 3, false).unwrap().get(1), Some(495_001));
+        assert!(Used::this_hour() > 495_000);
+    }
+
+    #[test]
+    fn stamps_that_cannot_be_kept_are_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let pack = dir.path().join("p.pack");
+        let used = Used::open(&pack, 2, true).unwrap();
+        with_hook(|_: Op<'_>| Verdict::Fail(libc::EIO), || used.stamp(0, 9));
+        assert_eq!(used.get(0), None);
+        with_hook(|_: Op<'_>| Verdict::Short(2), || used.stamp(0, 0x0102_0304));
+        assert_eq!(used.get(0), None, "half a stamp");
+        std::fs::remove_file(dir.path().join("p.used")).unwrap();
+        std::fs::create_dir(dir.path().join("p.used")).unwrap();
+        assert!(Used::open(&pack, 2, true).is_none(), "a folder");
+    }
+}
