@@ -161,9 +161,9 @@ fn lock<T>(root: &Path, key: &[u8; 32], stripe: u8, wait: &mut Wait<'_>, look: &
 /// Half of a pause, and by chance up to as much again: so those who wait together do not look together.
 fn jittered(nap: Duration) -> Duration {
     use std::hash::{BuildHasher, RandomState};
-    let half = nap / 2;
-    let chance = (RandomState::new().hash_one(0) % 1024) as u32;
-    half.saturating_add(half.saturating_mul(chance) / 1024)
+    let half = u64::try_from(nap.as_micros()).unwrap_or(0) >> 1;
+    let chance = RandomState::new().hash_one(0).checked_rem(half.saturating_add(1)).unwrap_or(0);
+    Duration::from_micros(half.saturating_add(chance))
 }
 
 /// Locks are refused: one warning for a cause.
