@@ -1,24 +1,30 @@
 //! Where the store is.
 
 use crate::{Global, output};
-use anyhow::Context;
-use hipplan::{Mode, Store};
-use std::path::PathBuf;
+use anyhow::{Context, bail};
+use hipplan::{Location, Mode, Store};
 
-/// The store's folder: the option, else the environment, else the user's cache folder.
-pub(crate) fn store_path(global: &Global) -> anyhow::Result<PathBuf> {
-    let path = global.store.clone().or_else(hipplan::default_store_path);
-    path.context("no store: give --store, or set HIPPLAN_STORE, XDG_CACHE_HOME or HOME")
+/// What the option, the environment and the user's folders say.
+pub(crate) fn locate(global: &Global) -> Location {
+    hipplan::locate(global.store.as_deref())
 }
 
 /// Opens the store to write, and makes it if it is not there.
 pub(crate) fn writable(global: &Global) -> anyhow::Result<Store> {
-    let path = store_path(global)?;
-    Store::open(&path, Mode::ReadWrite).with_context(|| format!("store {}", output::path(&path)))
+    let location = locate(global);
+    let path = match location.settle() {
+        Ok(path) => path,
+        Err(_) if location.path().is_none() => bail!(NO_PLACE),
+        Err(verdict) => bail!("no store: {verdict}; give --store, or set HIPPLAN_STORE"),
+    };
+    Store::open(path, Mode::ReadWrite).with_context(|| format!("store {}", output::path(path)))
 }
 
 /// Opens a store that must be there, and changes nothing in it.
 pub(crate) fn readable(global: &Global) -> anyhow::Result<Store> {
-    let path = store_path(global)?;
-    Store::open(&path, Mode::ReadOnly).with_context(|| format!("store {}", output::path(&path)))
+    let location = locate(global);
+    let path = location.path().context(NO_PLACE)?;
+    Store::open(path, Mode::ReadOnly).with_context(|| format!("store {}", output::path(path)))
 }
+
+const NO_PLACE: &str = "no store: give --store, or set HIPPLAN_STORE; `hipplan store where` says why no other place is used";

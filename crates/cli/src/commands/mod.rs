@@ -15,6 +15,7 @@ mod run;
 mod shim;
 mod shim_headers;
 mod show;
+mod store;
 mod verify;
 mod why;
 
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Why(why::Why),
     /// Tell which problems of a run are precompiled
     Coverage(coverage::Coverage),
+    /// Look after the store itself
+    Store(store::Store),
     /// Put an installed MIOpen behind a wrapper that can forward its calls to stored plans, and undo that
     Shim(shim::Shim),
     /// Print a completion script for a shell
@@ -74,6 +77,7 @@ impl Command {
             Self::Ls(command) => command.run(global),
             Self::Why(command) => command.run(global),
             Self::Coverage(command) => command.run(global),
+            Self::Store(command) => command.run(global),
             Self::Shim(command) => command.run(global),
             Self::Completions(command) => command.run(),
         }
