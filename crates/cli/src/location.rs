@@ -27,4 +27,10 @@ pub(crate) fn readable(global: &Global) -> anyhow::Result<Store> {
     Store::open(path, Mode::ReadOnly).with_context(|| format!("store {}", output::path(path)))
 }
 
+/// Opens a store that must be there, to change what is in it.
+pub(crate) fn existing(global: &Global) -> anyhow::Result<Store> {
+    let store = readable(global)?;
+    Store::open(store.root(), Mode::ReadWrite).with_context(|| format!("store {}", output::path(store.root())))
+}
+
 const NO_PLACE: &str = "no store: give --store, or set HIPPLAN_STORE; `hipplan store where` says why no other place is used";

@@ -66,5 +66,8 @@ pub use hipplan_serialize::{
     engine_id_of_text, engine_id_text, explain, floors, form, graph, hipdnn, json, ops,
 };
 pub use hipplan_store::{Candidate, Location, LocationSource, Verdict as LocationVerdict, default_store_path, locate, look_at_layer};
+pub use hipplan_store::{
+    EntryInfo, EntryKind, GcOptions, GcReport, KindStat, Pin, PinSet, RemoveReport, RepairOptions, RepairReport, StoreStat, UpkeepStep, Usage,
+};
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
 pub use runtime::{RestoreError, Runtime};
