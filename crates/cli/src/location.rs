@@ -68,4 +68,10 @@ pub(crate) fn with_advice(error: StoreError, what: &str) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("{what} ({advice})"))
 }
 
+/// Opens a store that must be there, to change what is in it.
+pub(crate) fn existing(global: &Global) -> anyhow::Result<Store> {
+    let store = readable(global)?;
+    Store::open(store.root(), Mode::ReadWrite).with_context(|| format!("store {}", output::path(store.root())))
+}
+
 const NO_PLACE: &str = "no store: give --store, or set HIPPLAN_STORE; `hipplan store where` says why no other place is used";

@@ -71,6 +71,9 @@ pub use hipplan_store::{
     wrap_bundle,
 };
 pub use hipplan_store::{Candidate, Location, LocationSource, Verdict as LocationVerdict, default_store_path, locate, look_at_layer};
-pub use hipplan_store::{EntryKind, Limits as StoreLimits};
+pub use hipplan_store::{
+    EntryInfo, EntryKind, GcOptions, GcReport, KindStat, Limits as StoreLimits, Pin, PinSet, RemoveReport, RepairOptions, RepairReport,
+    StoreStat, UpkeepStep, Usage,
+};
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
 pub use runtime::{RestoreError, Runtime};
