@@ -97,7 +97,8 @@ fn limits_and_pins_decide_what_goes() {
 fn damage_is_put_right() {
     let (scratch, _) = filled();
     let records = tree(&scratch.path("s/index/plan"));
-    let record = records.iter().find(|(_, bytes)| bytes.is_some()).map(|(path, _)| scratch.path("s/index/plan").join(path)).expect("a record");
+    let record =
+        records.iter().find(|(_, bytes)| bytes.is_some()).map(|(path, _)| scratch.path("s/index/plan").join(path)).expect("a record");
     std::fs::write(&record, "damaged").expect("written");
     assert_eq!(scratch.run(&["store", "verify", "--store", "s"]).code, 1);
     let (code, report) = scratch.json(&["store", "repair", "--store", "s"]);
