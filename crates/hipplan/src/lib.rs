@@ -69,7 +69,15 @@ pub use hipplan_serialize::{
     engine_id_of_text, engine_id_text, explain, floors, form, graph, hipdnn, json, ops,
 };
 pub use hipplan_store::{
-    EntryKind, Lookup, Miss, Mode, Persisted, PlanBytes, Put, RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier, Selection, Store,
-    StoreError, VerifyReport, default_store_path,
+    BundleFacts, ExportReport, ExportedPlan, ImportReport, LayerOptions, LayerOptionsError, MergeReport, PublicKey, SecretKey,
+    SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
+    wrap_bundle,
 };
+pub use hipplan_store::{Candidate, Location, LocationSource, Verdict as LocationVerdict, default_store_path, locate, look_at_layer};
+pub use hipplan_store::{
+    EntryInfo, EntryKind, GcOptions, GcReport, KindStat, Limits as StoreLimits, Pin, PinSet, RemoveReport, RepairOptions, RepairReport,
+    StoreStat, UpkeepStep, Usage,
+};
+pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
+pub use hipplan_store::{RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier};
 pub use runtime::{RestoreError, Runtime};
