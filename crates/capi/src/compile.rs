@@ -3,7 +3,7 @@
 use crate::beside;
 use crate::failure::Failure;
 use crate::library::Library;
-use crate::types::{HIPPLAN_COMPILE, HIPPLAN_INTERNAL, HIPPLAN_STORE, HIPPLAN_UNSUPPORTED};
+use crate::types::{HIPPLAN_COMPILE, HIPPLAN_INTERNAL, HIPPLAN_MISS, HIPPLAN_STORE, HIPPLAN_UNSUPPORTED};
 use hipplan_exec::plugin::Plugins;
 use hipplan_planner::hip::compiler::hiprtc;
 use hipplan_planner::{CompileError, CompiledPlan, Ensured, Providers, Request, Site, ensure_plan};
@@ -76,6 +76,7 @@ impl From<CompileError> for Failure {
         let status = match &error {
             CompileError::NoKey(_) | CompileError::NoApplicableEngines { .. } | CompileError::CannotPersist { .. } => HIPPLAN_UNSUPPORTED,
             CompileError::Store(_) => HIPPLAN_STORE,
+            CompileError::NotPrecompiled(_) => HIPPLAN_MISS,
             CompileError::Provider { .. } => HIPPLAN_COMPILE,
             // What is left are defects.
             _ => HIPPLAN_INTERNAL,

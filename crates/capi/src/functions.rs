@@ -94,7 +94,8 @@ pub unsafe extern "C" fn hipplan_open(options: *const hipplan_open_options_t, li
                 Some(o) => (input::texts(o.stores, o.store_count, "stores")?, input::text(o.device), o.flags),
                 None => (Vec::new(), None, 0),
             };
-            check_flags("hipplan_open_options_t", flags, HIPPLAN_OPEN_READ_ONLY | HIPPLAN_OPEN_DEGRADE)?;
+            let known = HIPPLAN_OPEN_READ_ONLY | HIPPLAN_OPEN_DEGRADE | HIPPLAN_OPEN_REQUIRE_PRECOMPILED;
+            check_flags("hipplan_open_options_t", flags, known)?;
             let opened = Library::open(&stores, device, flags)?;
             give(library, Box::into_raw(Box::new(hipplan_t(opened))), "library")
         }
@@ -202,11 +203,12 @@ pub unsafe extern "C" fn hipplan_bind_by_key(
     })
 }
 
-/// Makes sure that the first store holds a plan of the graph for the device, as `hipplan compile` does: compiles it if need be, which takes from
+/// Makes sure that the stores hold a plan of the graph for the device, the first one if none does, as `hipplan compile` does: compiles it if need be, which takes from
 /// milliseconds to minutes, and starts compilers as child processes, never the calling program itself.
 ///
 /// `HIPPLAN_UNSUPPORTED`: no engine takes the graph, there is no compiler for the device, or this library was built without one. `HIPPLAN_COMPILE`: a
-/// compiler failed. `HIPPLAN_STORE`: the store cannot be written.
+/// compiler failed. `HIPPLAN_STORE`: the store cannot be written. `HIPPLAN_MISS`: opened with `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`, and no usable
+/// plan is stored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipplan_compile(library: *const hipplan_t, graph: *const c_void, size: usize) -> hipplan_status_t {
     entry::status(|| {
@@ -215,7 +217,7 @@ pub unsafe extern "C" fn hipplan_compile(library: *const hipplan_t, graph: *cons
         let compiled = || {
             // SAFETY: by the header's rules.
             let graph = read_graph(unsafe { input::bytes(graph, size, "graph") }?)?;
-            compile(library, &graph)
+            if library.requires_precompiled { library.find_by_graph(&graph) } else { compile(library, &graph) }
         };
         library.counted(compiled())
     })

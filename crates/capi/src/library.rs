@@ -4,7 +4,7 @@ use crate::bound::Bound;
 use crate::counters::Counters;
 use crate::failure::Failure;
 use crate::layers::{CodeOf, Layers};
-use crate::types::{HIPPLAN_MISS, HIPPLAN_WORKSPACE};
+use crate::types::{HIPPLAN_MISS, HIPPLAN_OPEN_READ_ONLY, HIPPLAN_OPEN_REQUIRE_PRECOMPILED, HIPPLAN_WORKSPACE};
 use hipplan_exec::hip::HipRuntime;
 use hipplan_exec::plugin::{PluginLoader, PluginSearch, Plugins};
 use hipplan_exec::{CodeObjects, Device, ExecError, Loaders, Plan};
@@ -23,6 +23,8 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) layers: Layers,
+    /// Nothing may be compiled.
+    pub(crate) requires_precompiled: bool,
     loaders: Loaders,
     #[cfg_attr(not(feature = "compile"), expect(dead_code, reason = "nothing is compiled"))]
     pub(crate) plugins: Plugins,
@@ -66,8 +68,11 @@ impl Library {
         let plugins = plugins()?;
         let mut loaders = Loaders::default();
         loaders.add(Box::new(PluginLoader::new(&plugins)));
+        let requires_precompiled = flags & HIPPLAN_OPEN_REQUIRE_PRECOMPILED != 0;
+        let flags = if requires_precompiled { flags | HIPPLAN_OPEN_READ_ONLY } else { flags };
         Ok(Self {
             layers: Layers::open(stores, flags)?,
+            requires_precompiled,
             loaders,
             plugins,
             targets,
@@ -82,6 +87,12 @@ impl Library {
     /// Whether a usable plan is stored.
     pub(crate) fn find(&self, graph: &GraphKey) -> Result<(), Failure> {
         self.lookup(graph, None, u64::MAX, |_, _| Ok(()))
+    }
+
+    /// The same for a graph, with the engine that it prefers.
+    pub(crate) fn find_by_graph(&self, graph: &GraphBuf) -> Result<(), Failure> {
+        let view = graph.view();
+        self.lookup(&view.canonical()?.key, view.preferred_engine_id(), u64::MAX, |_, _| Ok(()))
     }
 
     /// Loads the first plan that needs at most so much workspace; tensors are known by canonical ordinal.

@@ -43,6 +43,9 @@ pub const HIPPLAN_OPEN_READ_ONLY: u32 = 1;
 /// `hipplan_open_options_t::flags`: a store that cannot be used is one warning and counts as empty; one that cannot be written is found out
 /// by the first `hipplan_compile`, which then keeps its plan for this process only.
 pub const HIPPLAN_OPEN_DEGRADE: u32 = 2;
+/// `hipplan_open_options_t::flags`: plans must have been compiled before. `hipplan_compile` compiles nothing: it answers `HIPPLAN_OK` if a usable
+/// plan is stored and `HIPPLAN_MISS` if not. Nothing is written, as with `HIPPLAN_OPEN_READ_ONLY`.
+pub const HIPPLAN_OPEN_REQUIRE_PRECOMPILED: u32 = 4;
 /// `hipplan_execute_options_t::flags`: an entry for a scalar with a default replaces the default.
 pub const HIPPLAN_EXECUTE_OVERRIDE: u32 = 1;
 
@@ -71,7 +74,7 @@ pub struct hipplan_key_t {
 pub struct hipplan_open_options_t {
     /// `sizeof(hipplan_open_options_t)`.
     pub struct_size: usize,
-    /// Folders of stores. A lookup walks them in this order. The first is written by `hipplan_compile` and made if it is not there; the others
+    /// Folders of stores, and bundles. A lookup walks them in this order. The first is written by `hipplan_compile` and made if it is not there; the others
     /// are only read. None (NULL and 0): the store that the `hipplan` command uses, which `HIPPLAN_STORE` names, else
     /// `$XDG_CACHE_HOME/hipplan/store`, else `~/.cache/hipplan/store`.
     pub stores: *const *const c_char,

@@ -40,6 +40,17 @@ impl DeviceOption {
         Ok((device, targets))
     }
 
+    /// Where a graph would be compiled, and the targets whose plans a process there looks for, best first. Of a target that is only named,
+    /// those of a device that reports it.
+    pub(crate) fn looked_up(&self) -> anyhow::Result<(Site, Vec<Target>)> {
+        if let (None, Some(target)) = (&self.device, &self.target) {
+            return Ok((Site::of(target), target.candidates()));
+        }
+        let (device, targets) = self.open()?;
+        let target = targets.first().unwrap_or(device.target()).clone();
+        Ok((Site::Present(device, target), targets))
+    }
+
     /// Where something would be compiled: on the device, or for a target that is only named.
     pub(crate) fn site(&self) -> anyhow::Result<Site> {
         match (&self.device, &self.target) {

@@ -2,7 +2,7 @@
 
 use crate::output;
 use anyhow::bail;
-use hipplan::{Device, GraphKey, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, Target, find_for_targets};
+use hipplan::{Device, GraphKey, LackReason, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, Target, find_for_targets};
 
 /// Shortest prefix of a key that is looked for.
 const SHORTEST: usize = 4;
@@ -31,6 +31,27 @@ pub(crate) fn neither(text: &str) -> String {
         format!("{text:?} is neither a file nor a key ({SHORTEST} to 64 hexadecimal digits)")
     }
 }
+
+/// No plan that could be read has a key like the one that was named, or only plans for other targets have.
+#[derive(Debug)]
+pub(crate) struct NoPlan {
+    text: String,
+    reason: LackReason,
+}
+
+impl NoPlan {
+    pub(crate) fn reason(&self) -> LackReason {
+        self.reason
+    }
+}
+
+impl std::fmt::Display for NoPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for NoPlan {}
 
 /// A plan that a key or the beginning of one fits.
 struct Found {
@@ -83,7 +104,9 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders,
     let root = output::path(store.root());
     if found.is_empty() {
         let asked = if *policy == Policy::DEFAULT { "" } else { ", of the engine, provider and settings that were asked for," };
-        bail!("no graph key or plan key in the store {root}{asked} {} {text}", if text.len() == 64 { "is" } else { "starts with" });
+        let text =
+            format!("no graph key or plan key in the store {root}{asked} {} {text}", if text.len() == 64 { "is" } else { "starts with" });
+        return Err(NoPlan { text, reason: LackReason::Missing }.into());
     }
     let all_found = list(&found);
     if let Pick::For(_, targets) = pick {
@@ -91,10 +114,10 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders,
         let rank = |one: &Found| targets.iter().position(|t| *t == one.target);
         found.retain(|one| rank(one).is_some());
         if found.is_empty() {
-            bail!(
-                "the plans in the store {root} with keys that start with {text} are for other targets than {}: {all_found}",
-                targets.join(" or ")
-            );
+            let targets = targets.join(" or ");
+            let text =
+                format!("the plans in the store {root} with keys that start with {text} are for other targets than {targets}: {all_found}");
+            return Err(NoPlan { text, reason: LackReason::WrongTarget }.into());
         }
         let is_one_graph = found.iter().all(|one| one.graph == found[0].graph);
         if is_one_graph && let Some(best) = found.iter().filter_map(rank).min() {

@@ -1,6 +1,7 @@
 //! The `hipplan` command.
 
 mod commands;
+mod counts;
 mod draw;
 mod execute;
 mod files;
@@ -16,9 +17,10 @@ mod progress;
 mod ready;
 mod revision;
 mod subject;
+mod targets;
 
 use clap::Parser;
-use hipplan::CompileError;
+use hipplan::{CompileError, Lack, LackReason};
 use std::process::ExitCode;
 
 /// Compile neural-network op graphs into plans once, keep them in a store, run them in any later process.
@@ -57,6 +59,8 @@ Examples:
   hipplan diff a.json b.json                  what differs, and whether it changes the key
   hipplan explain graph.json                  why it has its key and engine API floor, or why it is refused
   hipplan engines graph.json                  which engines take it, and why others do not
+  hipplan why graph.json --store plans        is its plan there? if not, what is nearest and what differs
+  hipplan coverage training.log --store plans how much of a run is precompiled
   hipplan ls --store plans --json
 
 Exit codes:
@@ -64,7 +68,11 @@ Exit codes:
   1  done, but something is not: a check failed, some of the inputs are invalid, something verified is damaged,
      what `diff` compares has different keys, what `explain` explains has none
   2  not done: wrong usage, or what was named is not there, cannot be read, or is no graph, plan or store
-  3  done, but no engine takes some of the graphs";
+  3  done, but no engine takes some of the graphs
+  4  missing: a plan that had to be precompiled (--require-precompiled), or that was asked about (`why`), is not in the store
+  5  wrong-target: it is there for other targets only
+  6  stale: it is there, and nothing here loads what wrote it
+  7  unreadable: it is damaged, or the system refuses to read it; of 4 to 7, the highest counts";
 
 /// How a command ended, other than with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +82,18 @@ enum Exit {
     Refused,
     /// Some of what was named is not there or cannot be read; the rest was done.
     Unread,
+    /// A plan that had to be there is not.
+    Lacking(LackReason),
+}
+
+/// The code for a plan that had to be there.
+fn lacking(reason: LackReason) -> ExitCode {
+    ExitCode::from(match reason {
+        LackReason::Missing => 4,
+        LackReason::WrongTarget => 5,
+        LackReason::Stale => 6,
+        LackReason::Unreadable => 7,
+    })
 }
 
 fn main() -> ExitCode {
@@ -87,9 +107,13 @@ fn main() -> ExitCode {
         Ok(Exit::Findings) => ExitCode::from(1),
         Ok(Exit::Refused) => ExitCode::from(3),
         Ok(Exit::Unread) => ExitCode::from(2),
+        Ok(Exit::Lacking(reason)) => lacking(reason),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             anstream::eprintln!("{}hipplan:{} {}", output::BAD, output::RESET, output::error(&error));
+            if let Some(lack) = error.downcast_ref::<Lack>() {
+                return lacking(lack.reason);
+            }
             // Everything was done, and no engine takes the graph.
             let is_refused = |e: &CompileError| matches!(e, CompileError::NoApplicableEngines { .. } | CompileError::CannotPersist { .. });
             ExitCode::from(if error.downcast_ref().is_some_and(is_refused) { 3 } else { 2 })

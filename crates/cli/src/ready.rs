@@ -2,10 +2,11 @@
 
 use crate::keys::{self, Pick};
 use crate::{Global, inputs, location, output};
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use hipplan::{
-    BoundPlan, CompiledPlan, Device, GraphBuf, GraphKey, Limits, Plan, PlanBytes, PlanKey, PlanView, Policy, Providers, Request, Restore,
-    Site, Target, canon, compile_in_process, describe_misses, find_for_targets,
+    BoundPlan, CompiledPlan, Device, GraphBuf, GraphKey, Lack, LackReason, Limits, Plan, PlanBytes, PlanKey, PlanView, Policy, Providers,
+    Request, Restore, Site, Sought, Store, Target, canon, check_precompiled, compile_in_process, describe_misses, find_for_targets,
+    find_precompiled,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -101,12 +102,12 @@ impl Wanted<'_> {
     /// # Errors
     /// There is none, or it cannot be bound.
     pub(crate) fn find(&self, global: &Global) -> anyhow::Result<Ready> {
-        let Self { what, device, targets, policy, providers, .. } = *self;
+        let Self { what, device, policy, providers, .. } = *self;
         let loaders = providers.loaders();
         if keys::may_be_key(what) {
             let start = Instant::now();
             let store = location::readable(global)?;
-            let plan = keys::find(&store, what, Pick::For(Some(device), targets), loaders, policy)?;
+            let plan = self.of_key(&store)?;
             let bound = Plan::new(plan.view()).with_code_objects(&store).bind_by_key(device, loaders)?;
             let ready_in = start.elapsed();
             // The graph of the plan itself, whose uids are ordinals: for inputs, names and checks, not for executing.
@@ -119,14 +120,27 @@ impl Wanted<'_> {
         let policy = policy.preferring(imported.graph.view().preferred_engine_id());
         let start = Instant::now();
         let store = location::readable(global)?;
-        match find_for_targets(&store, &key, Some(device), targets, loaders, &policy) {
+        let plan = self.of_graph(global, &store, &key, &policy)?;
+        let open = Plan::new(plan.view()).with_code_objects(&store);
+        let bound = open.bind_by_graph(device, loaders, &imported.graph.view())?;
+        let ready_in = start.elapsed();
+        Ok(Ready { plan: PlanFile::Stored(plan), bound, graph: imported.graph, ready_in })
+    }
+
+    /// The stored plan of a graph.
+    fn of_graph(&self, global: &Global, store: &Store, key: &GraphKey, policy: &Policy) -> anyhow::Result<PlanBytes> {
+        let Self { what, device, targets, providers, .. } = *self;
+        if providers.requires_precompiled() {
+            let sought = Sought { graph: key, device: Some(device), targets, policy };
+            return find_precompiled(store, &sought, providers).with_context(|| self.not_precompiled(store));
+        }
+        match find_for_targets(store, key, Some(device), targets, providers.loaders(), policy) {
             Restore::Found(plan) => {
-                let open = Plan::new(plan.view()).with_code_objects(&store);
-                let bound = open.bind_by_graph(device, loaders, &imported.graph.view())?;
-                let ready_in = start.elapsed();
-                Ok(Ready { plan: PlanFile::Stored(plan), bound, graph: imported.graph, ready_in })
+                providers.counters().hit();
+                Ok(plan)
             }
             Restore::Missed(misses) => {
+                providers.counters().miss(LackReason::of_misses(&misses));
                 let misses = describe_misses(&misses);
                 let target = targets.first().filter(|t| **t != Target::Cpu).map(|t| format!(" --target {t}")).unwrap_or_default();
                 let place = global.store.as_deref().map(|path| format!(" --store {}", output::path(path))).unwrap_or_default();
@@ -139,5 +153,42 @@ impl Wanted<'_> {
                 )
             }
         }
+    }
+
+    /// The stored plan that a key or the beginning of one names.
+    fn of_key(&self, store: &Store) -> anyhow::Result<PlanBytes> {
+        let Self { what, device, targets, policy, providers, .. } = *self;
+        let required = providers.requires_precompiled();
+        if required && let Ok(graph) = what.to_ascii_lowercase().parse::<GraphKey>() {
+            let sought = Sought { graph: &graph, device: Some(device), targets, policy };
+            match find_precompiled(store, &sought, providers) {
+                // It may be the key of a plan.
+                Err(lack) if lack.reason == LackReason::Missing => {}
+                found => return found.with_context(|| self.not_precompiled(store)),
+            }
+        }
+        let found = keys::find(store, what, Pick::For(Some(device), targets), providers.loaders(), policy);
+        if !required {
+            return found.inspect(|_| providers.counters().hit());
+        }
+        let lack = match found {
+            Ok(plan) => match check_precompiled(store, plan, Some(device), providers) {
+                Ok(plan) => return Ok(plan),
+                Err(lack) => lack,
+            },
+            Err(error) => match error.downcast_ref::<keys::NoPlan>() {
+                None => return Err(error),
+                Some(no_plan) => {
+                    providers.counters().miss(no_plan.reason());
+                    Lack { reason: no_plan.reason(), detail: no_plan.to_string() }
+                }
+            },
+        };
+        Err(lack).with_context(|| self.not_precompiled(store))
+    }
+
+    /// What comes before the reason.
+    fn not_precompiled(&self, store: &Store) -> String {
+        format!("{} is not precompiled in the store {}", output::name(self.what), output::path(store.root()))
     }
 }

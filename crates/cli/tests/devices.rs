@@ -50,7 +50,7 @@ impl Host {
         let report = compile_batch(
             &store,
             &items,
-            &BatchOptions { sites: targets.iter().map(Site::of).collect(), policy: Policy::DEFAULT, jobs: 2 },
+            &BatchOptions { sites: targets.iter().map(Site::of).collect(), policy: Policy::DEFAULT, jobs: 2, shard: None },
             &providers,
             &(),
         );

@@ -45,7 +45,9 @@ fn help_has_examples_and_every_command_has_help() {
     let scratch = Scratch::new();
     let ran = scratch.run(&["--help"]);
     assert!(ran.code == 0 && ran.out.contains("Examples:") && ran.out.contains("Exit codes:"), "{ran:?}");
-    for command in ["quickstart", "import", "compile", "run", "check", "show", "inspect", "diff", "explain", "verify", "ls"] {
+    for command in
+        ["quickstart", "import", "compile", "run", "check", "show", "inspect", "diff", "explain", "verify", "ls", "why", "coverage"]
+    {
         assert!(ran.out.contains(command), "{command}");
         let help = scratch.run(&[command, "--help"]);
         assert!(help.code == 0 && help.out.contains("--json") && help.out.contains("--store"), "{help:?}");

@@ -63,7 +63,7 @@ const READERS: [(&str, Read); 12] = [
     ("encoding", |b| canon::decode(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
     ("plan", |b| PlanView::open(b).and_then(|p| p.verify()).err().map(|e| e.to_string())),
     ("payload", |b| PayloadHead::parse(b).and_then(PayloadHead::read_tables).err().map(|e| e.to_string())),
-    ("record", |b| record::decode(RecordKind::Selection, &[0; 32], b).err().map(|e| e.to_string())),
+    ("record", |b| record::decode(EntryKind::Selection, &[0; 32], b).err().map(|e| e.to_string())),
     ("container", |b| {
         let opened = Container::open(b, &Limits::DEFAULT);
         opened.and_then(|c| c.graph().map(|_| ()).and_then(|()| c.plan().map(|_| ()))).err().map(|e| e.to_string())

@@ -44,9 +44,11 @@ pub use hipplan_exec::{
 };
 pub use hipplan_planner::hip::compiler;
 pub use hipplan_planner::{
-    BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Ensured, InProcess, InProcessPlan, Offer,
-    Outcome, Persistence, PluginCompiler, Progress, ProviderAnswer, ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow,
-    Request, Site, ToolUse, compile_batch, compile_graph, compile_in_process, ensure_plan, survey,
+    Answer, BatchItem, BatchOptions, BatchReport, CompileError, Compiled, CompiledPlan, Compiler, Counters, Counts, Coverage, CoverageRow,
+    Ensured, Entry, FieldDifference, InProcess, InProcessPlan, Lack, LackReason, LoggedItem, Nearest, Offer, Outcome, ParseShardError,
+    Persistence, PluginCompiler, Progress, ProviderAnswer, ProviderIdentity, ProviderRefusal, Providers, Refusal, ReportRow, Request,
+    Shard, Site, Sought, ToolUse, check_precompiled, compile_batch, compile_graph, compile_in_process, cover, ensure_plan,
+    find_precompiled, nearest, survey,
 };
 pub use hipplan_serialize::code_object::{self, CodeObject};
 pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};

@@ -1,7 +1,9 @@
 //! The short way: one store, one device.
 
 use hipplan_exec::{BoundPlan, Device, ExecError, Plan, Restore, RestoreMiss, describe_misses, find_by_graph_key};
-use hipplan_planner::{CompileError, Ensured, Providers, Request, Site, compile_in_process, ensure_plan};
+use hipplan_planner::{
+    CompileError, Counts, Ensured, Lack, LackReason, Providers, Request, Site, Sought, compile_in_process, ensure_plan, find_precompiled,
+};
 use hipplan_serialize::canon::NoKey;
 use hipplan_serialize::{GraphKey, Policy, VerifiedGraph};
 use hipplan_store::{Mode, PlanBytes, Store, StoreError};
@@ -32,6 +34,16 @@ pub enum RestoreError {
         store: String,
         /// Why, for each target that was tried.
         misses: Vec<(String, RestoreMiss)>,
+    },
+    /// The store holds no usable plan, and plans must have been compiled before.
+    #[error("not precompiled, {lack} (graph {graph}, store {store})")]
+    NotPrecompiled {
+        /// The graph that was looked for.
+        graph: GraphKey,
+        /// The store's folder.
+        store: String,
+        /// Which of four things is the matter.
+        lack: Lack,
     },
     /// The plan is there and cannot be bound.
     #[error(transparent)]
@@ -77,6 +89,19 @@ impl Runtime {
     pub fn set_policy(&mut self, policy: Policy) -> &mut Self {
         self.policy = policy;
         self
+    }
+
+    /// Whether plans must have been compiled before. Then nothing is ever compiled and nothing is written: [`compile`](Self::compile) only
+    /// looks, and what is not there is [`CompileError::NotPrecompiled`] or [`RestoreError::NotPrecompiled`], which say whether the plan is
+    /// missing, is there for another target only, is stale, or cannot be read. Every byte of a plan is read before it is taken for one.
+    pub fn require_precompiled(&mut self, required: bool) -> &mut Self {
+        self.providers.require_precompiled(required);
+        self
+    }
+
+    /// What was asked of the store by this runtime, and what it compiled.
+    pub fn counts(&self) -> Counts {
+        self.providers.counters().get()
     }
 
     /// Makes sure that the store holds a plan of the graph for the device: compiles it if need be.
@@ -128,9 +153,22 @@ impl Runtime {
     }
 
     fn find_with(&self, graph: &GraphKey, policy: &Policy) -> Result<PlanBytes, RestoreError> {
+        if self.providers.requires_precompiled() {
+            let sought = Sought { graph, device: Some(&self.device), targets: &self.device.targets(), policy };
+            let store = || self.store.root().display().to_string();
+            return find_precompiled(&self.store, &sought, &self.providers).map_err(|lack| RestoreError::NotPrecompiled {
+                graph: *graph,
+                store: store(),
+                lack,
+            });
+        }
         match find_by_graph_key(&self.store, graph, &self.device, self.providers.loaders(), policy) {
-            Restore::Found(plan) => Ok(plan),
+            Restore::Found(plan) => {
+                self.providers.counters().hit();
+                Ok(plan)
+            }
             Restore::Missed(misses) => {
+                self.providers.counters().miss(LackReason::of_misses(&misses));
                 Err(RestoreError::Missed { what: format!("graph {graph}"), store: self.store.root().display().to_string(), misses })
             }
         }

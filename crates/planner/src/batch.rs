@@ -1,8 +1,10 @@
 //! Many graphs into a store (C8): in parallel, each compiled once, with a report for every input.
 
 use crate::compile::{CompileError, Request};
-use crate::ensure::{Ensured, ensure_plan};
+use crate::ensure::{Ensured, ensure};
+use crate::lack::{Lack, LackReason};
 use crate::provider::{ProviderRefusal, Providers, Refusal, Site};
+use crate::shard::Shard;
 use hipplan_serialize::{Canonical, GraphKey, PlanKey, Policy, VerifiedGraph};
 use hipplan_store::Store;
 use std::collections::{HashMap, HashSet};
@@ -30,6 +32,15 @@ impl BatchItem {
     pub fn invalid(source: String, reason: String) -> Self {
         Self { source, graph: Err(reason), preferred: None }
     }
+
+    /// Whether a shard of a batch has to do with it. An input that is no graph is told of in every shard: nobody knows in which one it would
+    /// have been, and another machine may have read it well.
+    pub fn is_in(&self, shard: Option<Shard>) -> bool {
+        match (shard, &self.graph) {
+            (Some(shard), Ok(canonical)) => shard.contains(&canonical.key),
+            _ => true,
+        }
+    }
 }
 
 /// How a batch is compiled.
@@ -41,6 +52,8 @@ pub struct BatchOptions {
     pub policy: Policy,
     /// Threads.
     pub jobs: usize,
+    /// Only what [is in](BatchItem::is_in) this part.
+    pub shard: Option<Shard>,
 }
 
 /// What became of one input for one target.
@@ -52,6 +65,8 @@ pub enum Outcome {
         plan: PlanKey,
         /// Whether the store kept it; else why not.
         not_stored: Option<String>,
+        /// A plan was named and would not do: it is stale, or it cannot be read.
+        in_place_of: Option<Lack>,
     },
     /// In the store already.
     Present {
@@ -63,6 +78,8 @@ pub enum Outcome {
         /// Position of that input.
         of: usize,
     },
+    /// Not in the store, and compiling is not allowed.
+    Lacking(Lack),
     /// No engine takes it.
     Refused {
         /// Every provider with its reason.
@@ -91,6 +108,7 @@ impl Outcome {
             Self::Compiled { .. } => "compiled",
             Self::Present { .. } => "present",
             Self::Duplicate { .. } => "duplicate",
+            Self::Lacking(lack) => lack.reason.word(),
             Self::Refused { .. } => "refused",
             Self::Invalid { .. } => "invalid",
             Self::Failed { .. } => "failed",
@@ -118,12 +136,23 @@ pub struct ReportRow {
 pub struct BatchReport {
     /// The rows.
     pub rows: Vec<ReportRow>,
+    /// Inputs whose graphs are in other shards. They have no rows.
+    pub elsewhere: usize,
 }
 
 impl BatchReport {
     /// How many rows have this word.
     pub fn count(&self, word: &str) -> usize {
         self.rows.iter().filter(|r| r.outcome.word() == word).count()
+    }
+
+    /// The greatest reason for which plans that had to be in the store are not.
+    pub fn lacking(&self) -> Option<LackReason> {
+        let reason = |row: &ReportRow| match &row.outcome {
+            Outcome::Lacking(lack) => Some(lack.reason),
+            _ => None,
+        };
+        self.rows.iter().filter_map(reason).max()
     }
 }
 
@@ -140,7 +169,8 @@ impl Progress for () {
 /// Compiles every item for every target into the store.
 ///
 /// A bad item costs only itself. Equal graphs are compiled once. What the store holds already is not compiled again, unless it
-/// cannot be read. The store ends up the same whatever the number of jobs.
+/// cannot be read: so a batch that was killed is resumed by running it again. The store ends up the same whatever the number of jobs, and
+/// whether the shards of the batch were compiled one after the other, at once, or not as shards at all.
 pub fn compile_batch(
     store: &Store,
     items: &[BatchItem],
@@ -157,7 +187,12 @@ pub fn compile_batch(
     let sites: Vec<&Site> = options.sites.iter().filter(|site| seen.insert(site.target().clone())).collect();
     let preferences: HashSet<Option<i64>> = items.iter().map(|item| item.preferred).collect();
     let policies: HashMap<Option<i64>, Policy> = preferences.into_iter().map(|id| (id, options.policy.preferring(id))).collect();
+    let mut elsewhere = 0;
     for (input, item) in items.iter().enumerate() {
+        if !item.is_in(options.shard) {
+            elsewhere += 1;
+            continue;
+        }
         let duplicate = item.graph.as_ref().ok().and_then(|c| {
             let of = *first.entry((c.key, item.preferred)).or_insert(input);
             (of != input).then_some(of)
@@ -203,14 +238,22 @@ pub fn compile_batch(
     for (row, outcome) in done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         rows[row].outcome = outcome;
     }
-    BatchReport { rows }
+    BatchReport { rows, elsewhere }
 }
 
 fn compile_one(store: &Store, canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Outcome {
-    match ensure_plan(store, canonical, request, providers) {
+    let (ensured, lack) = match ensure(store, canonical, request, providers) {
+        Ok((ensured, lack)) => (Ok(ensured), lack),
+        Err(error) => (Err(error), None),
+    };
+    let in_place_of = lack.filter(|lack| lack.reason > LackReason::WrongTarget);
+    match ensured {
         Ok(Ensured::Present(plan)) => Outcome::Present { plan },
-        Ok(Ensured::Compiled(plan)) => Outcome::Compiled { plan, not_stored: None },
-        Ok(Ensured::NotStored { plan, reason }) => Outcome::Compiled { plan: plan.plan_ref.key, not_stored: Some(reason.to_string()) },
+        Ok(Ensured::Compiled(plan)) => Outcome::Compiled { plan, not_stored: None, in_place_of },
+        Ok(Ensured::NotStored { plan, reason }) => {
+            Outcome::Compiled { plan: plan.plan_ref.key, not_stored: Some(reason.to_string()), in_place_of }
+        }
+        Err(CompileError::NotPrecompiled(lack)) => Outcome::Lacking(lack),
         Err(error) => {
             let reason = error.to_string();
             match error {

@@ -1,5 +1,6 @@
 //! One graph to one plan file.
 
+use crate::lack::{Lack, LackReason};
 use crate::provider::{Compiled, InProcess, Offer, Persistence, ProviderRefusal, Providers, Site};
 use crate::select::{Choice, Use, choose};
 use hipplan_exec::{BoundPlan, Plan};
@@ -9,6 +10,7 @@ use hipplan_serialize::plan::{
     PlanWriter,
 };
 use hipplan_serialize::{AlignedBytes, Canonical, Digest, FieldRole, GraphKey, PlanIdentity, PlanRef, Policy, SelectionKey, VerifiedGraph};
+use std::time::Instant;
 
 /// Why a graph was not compiled.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +59,9 @@ pub enum CompileError {
     /// The store failed; only a store that does not degrade does.
     #[error(transparent)]
     Store(#[from] hipplan_store::StoreError),
+    /// Nothing may be compiled ([`Providers::require_precompiled`]), and the store has no plan to use.
+    #[error("not precompiled, {0}")]
+    NotPrecompiled(Lack),
     /// The provider failed.
     #[error("provider {provider}, engine {engine}: {reason}")]
     Provider {
@@ -127,14 +132,27 @@ pub fn compile_graph(graph: &VerifiedGraph<'_>, request: &Request<'_>, providers
     compile_canonical(&graph.canonical()?, &Request { policy: &policy, ..*request }, providers)
 }
 
+/// The one way to a compiler is closed where plans must have been compiled before.
+fn may_compile(providers: &Providers) -> Result<(), CompileError> {
+    if !providers.requires_precompiled() {
+        return Ok(());
+    }
+    let detail = "no store was asked, and compiling is not allowed here".to_owned();
+    Err(CompileError::NotPrecompiled(Lack { reason: LackReason::Missing, detail }))
+}
+
 pub(crate) fn compile_canonical(canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<CompiledPlan, CompileError> {
+    may_compile(providers)?;
+    let start = Instant::now();
     // Providers see the decoded encoding: what is not in it cannot influence a plan.
     let owned = canon::decode(&canonical.encoding, &canonical.limits)?;
     let graph = owned.view();
     let Choice { provider, offer, policy } = choose(&graph, request.site, request.policy, providers, Use::Store)?;
     let compiled = provider.compile(&graph, &offer, request.site)?;
     let identity = identity(canonical, request.site, provider.identity().name, offer);
-    assemble(canonical, &graph, &identity, &policy, compiled)
+    let plan = assemble(canonical, &graph, &identity, &policy, compiled)?;
+    providers.counters().compiled(start.elapsed());
+    Ok(plan)
 }
 
 /// The policy that the plan of a request is filed under, if it differs from the request's: nothing meets the preference.
@@ -152,6 +170,8 @@ pub fn compile_in_process(graph: &VerifiedGraph<'_>, request: &Request<'_>, prov
     let Some(device) = request.site.device() else {
         return Err(CompileError::NotPresent { target: request.site.target().to_string() });
     };
+    may_compile(providers)?;
+    let start = Instant::now();
     let canonical = graph.canonical()?;
     let owned = canon::decode(&canonical.encoding, &canonical.limits)?;
     let policy = request.policy.preferring(graph.preferred_engine_id());
@@ -162,6 +182,7 @@ pub fn compile_in_process(graph: &VerifiedGraph<'_>, request: &Request<'_>, prov
         let plan = assemble(&canonical, &owned.view(), &identity, &policy, compiled)?;
         let open = Plan::open(&plan.bytes)?.with_code_objects(&plan.code_objects);
         let bound = open.bind_by_graph(device, providers.loaders(), graph)?;
+        providers.counters().compiled(start.elapsed());
         return Ok(InProcessPlan { plan, bound });
     }
     let InProcess { executable, workspace_size } = provider.compile_in_process(&owned.view(), &offer, request.site)?;
@@ -171,6 +192,7 @@ pub fn compile_in_process(graph: &VerifiedGraph<'_>, request: &Request<'_>, prov
     let compiled = Compiled { kind, version, body: Vec::new(), workspace_size, code_objects: Vec::new() };
     let plan = assemble(&canonical, &owned.view(), &identity, &policy, compiled)?;
     let bound = Plan::open(&plan.bytes)?.bind_prepared(device, graph, executable)?;
+    providers.counters().compiled(start.elapsed());
     Ok(InProcessPlan { plan, bound })
 }
 

@@ -1,9 +1,12 @@
 //! One graph into a store, compiled only if it is not there.
 
 use crate::compile::{CompileError, CompiledPlan, Request, compile_canonical, effective_policy};
+use crate::lack::{Lack, LackReason};
+use crate::precompiled::{Sought, find_precompiled};
 use crate::provider::Providers;
-use hipplan_serialize::{Canonical, GraphKey, PlanKey, PlanRef, SelectionKey};
-use hipplan_store::{Lookup, Persisted, PlanBytes, Store, StoreError};
+use hipplan_exec::RestoreMiss;
+use hipplan_serialize::{Canonical, Digest, GraphKey, PlanKey, PlanRef, SelectionKey};
+use hipplan_store::{Lookup, Miss, Persisted, PlanBytes, Store, StoreError};
 use std::sync::{Mutex, PoisonError};
 
 /// What [`ensure_plan`] did.
@@ -29,9 +32,28 @@ pub enum Ensured {
 /// that do not. A plan that no loader here accepts, because another hipplan wrote it, is no answer; it keeps its place behind
 /// the one that is compiled, so that versions share a store in peace.
 ///
+/// With providers that [require precompiled plans](Providers::require_precompiled) it only looks, as
+/// [`find_precompiled`] does for the target of the site: nothing is compiled, put right or written.
+///
 /// # Errors
-/// No provider takes the graph, or compiling failed, or a store that does not degrade failed.
+/// No provider takes the graph, or compiling failed, or a store that does not degrade failed; or compiling is not allowed.
 pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<Ensured, CompileError> {
+    ensure(store, canonical, request, providers).map(|(ensured, _)| ensured)
+}
+
+/// [`ensure_plan`], and for a plan that was compiled, why that of the store would not do.
+pub(crate) fn ensure(
+    store: &Store,
+    canonical: &Canonical,
+    request: &Request<'_>,
+    providers: &Providers,
+) -> Result<(Ensured, Option<Lack>), CompileError> {
+    if providers.requires_precompiled() {
+        let targets = std::slice::from_ref(request.site.target());
+        let sought = Sought { graph: &canonical.key, device: request.site.device(), targets, policy: request.policy };
+        let plan = find_precompiled(store, &sought, providers).map_err(CompileError::NotPrecompiled)?;
+        return Ok((Ensured::Present(plan.view().meta().plan_key()), None));
+    }
     let target = request.site.target().to_string();
     let mut selection = SelectionKey::new(&canonical.key, &target, request.policy);
     let policy;
@@ -43,32 +65,57 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
         selection = SelectionKey::new(&canonical.key, &target, &policy);
     }
     let mut whole: Vec<PlanRef> = Vec::new();
-    if let Lookup::Hit(found) = store.find_selection(&selection) {
+    // Why a plan that is named would not do; the greatest reason is told.
+    let mut lacks: Vec<Lack> = Vec::new();
+    let found = match store.find_selection(&selection) {
+        Lookup::Hit(found) => found.plans,
+        Lookup::Miss(miss) => {
+            lacks.push(Lack { reason: LackReason::of_store(&miss), detail: miss.to_string() });
+            Vec::new()
+        }
+    };
+    if !found.is_empty() {
         let mut best = None;
-        for plan_ref in &found.plans {
-            let Some((bytes, code_objects)) = read(store, plan_ref) else { continue };
-            whole.push(*plan_ref);
-            let is_accepted = || match request.site.device() {
-                Some(device) => providers.loaders().accept_on(&bytes.view(), device).is_ok(),
-                None => providers.loaders().accept(&bytes.view()).is_ok(),
+        for plan_ref in &found {
+            let (bytes, code_objects) = match read(store, plan_ref) {
+                Ok(read) => read,
+                Err(lack) => {
+                    lacks.push(lack);
+                    continue;
+                }
             };
-            // What no loader here accepts stays for those who have one.
-            if best.is_none() && is_accepted() {
-                best = Some((*plan_ref, bytes, code_objects));
+            whole.push(*plan_ref);
+            if best.is_some() {
+                continue;
+            }
+            let accepted = match request.site.device() {
+                Some(device) => providers.loaders().accept_on(&bytes.view(), device),
+                None => providers.loaders().accept(&bytes.view()),
+            };
+            match accepted {
+                Ok(()) => best = Some((*plan_ref, bytes, code_objects)),
+                // What no loader here accepts stays for those who have one.
+                Err(error) => {
+                    let reason = LackReason::of_refusal(&error);
+                    lacks.push(Lack { reason, detail: RestoreMiss::NotAccepted(error).to_string() });
+                }
             }
         }
         if let Some((plan_ref, bytes, code_objects)) = best {
-            let mut persisted = repair(store, &selection, &found.plans, &whole)?;
+            providers.counters().hit();
+            let mut persisted = repair(store, &selection, &found, &whole)?;
             if persisted.is_persisted() {
                 persisted = list(store, &canonical.key, &target, plan_ref)?;
             }
             let Persisted::No(reason) = persisted else {
-                return Ok(Ensured::Present(plan_ref.key));
+                return Ok((Ensured::Present(plan_ref.key), None));
             };
             let plan = CompiledPlan { selection, graph: canonical.key, plan_ref, bytes: bytes.into_bytes(), code_objects };
-            return Ok(Ensured::NotStored { plan: Box::new(plan), reason });
+            return Ok((Ensured::NotStored { plan: Box::new(plan), reason }, None));
         }
     }
+    let lack = lacks.into_iter().max_by_key(|lack| lack.reason);
+    providers.counters().miss(lack.as_ref().map_or(LackReason::Missing, |lack| lack.reason));
     let plan = compile_canonical(canonical, &request, providers)?;
     whole.retain(|other| other.key != plan.plan_ref.key);
     whole.insert(0, plan.plan_ref);
@@ -76,10 +123,11 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
     if persisted.is_persisted() {
         persisted = list(store, &canonical.key, &target, plan.plan_ref)?;
     }
-    match persisted {
-        Persisted::No(reason) => Ok(Ensured::NotStored { plan: Box::new(plan), reason }),
-        _ => Ok(Ensured::Compiled(plan.plan_ref.key)),
-    }
+    let ensured = match persisted {
+        Persisted::No(reason) => Ensured::NotStored { plan: Box::new(plan), reason },
+        _ => Ensured::Compiled(plan.plan_ref.key),
+    };
+    Ok((ensured, lack))
 }
 
 /// One thread of this process at a time: the record is read and then written.
@@ -101,11 +149,17 @@ fn list(store: &Store, graph: &GraphKey, target: &str, plan: PlanRef) -> Result<
 }
 
 /// A plan with its code objects, if every byte of them is good.
-fn read(store: &Store, plan: &PlanRef) -> Option<(PlanBytes, Vec<Vec<u8>>)> {
-    let plan = store.get_plan(plan).hit()?;
-    plan.view().verify().ok()?;
-    let code_objects = plan.code_objects().map(|blob| Some(store.get_blob(&blob).hit()?.to_vec())).collect::<Option<_>>()?;
-    Some((plan, code_objects))
+fn read(store: &Store, plan: &PlanRef) -> Result<(PlanBytes, Vec<Vec<u8>>), Lack> {
+    let missed = |miss: Miss| Lack { reason: LackReason::of_store(&miss), detail: format!("plan {}: {miss}", plan.key) };
+    let bytes = store.get_plan(plan).ok().map_err(missed)?;
+    let damaged = |what: String| Lack { reason: LackReason::Unreadable, detail: format!("plan {}: {what}", plan.key) };
+    bytes.view().verify().map_err(|error| damaged(error.to_string()))?;
+    let code_object = |blob: Digest| match store.get_blob(&blob) {
+        Lookup::Hit(bytes) => Ok(bytes.to_vec()),
+        Lookup::Miss(why) => Err(damaged(format!("code object {} of {} bytes: {why}", blob.hash, blob.size))),
+    };
+    let code_objects = bytes.code_objects().map(code_object).collect::<Result<_, _>>()?;
+    Ok((bytes, code_objects))
 }
 
 /// Makes the keys of whole plans lead to whole plans, then the selection name these alone.
@@ -113,7 +167,7 @@ fn repair(store: &Store, selection: &SelectionKey, named: &[PlanRef], whole: &[P
     for plan in whole {
         // Another plan of the same key that is whole was put later, and is as good.
         let led_to = store.find_plan(&plan.key).hit();
-        if led_to.is_some_and(|found| whole.contains(&found) || read(store, &found).is_some()) {
+        if led_to.is_some_and(|found| whole.contains(&found) || read(store, &found).is_ok()) {
             continue;
         }
         // One that has vanished meanwhile is missed by the next call.

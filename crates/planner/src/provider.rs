@@ -1,6 +1,7 @@
 //! The compiling half of a provider.
 
 use crate::compile::CompileError;
+use crate::counters::Counters;
 use crate::plugin::PluginCompiler;
 use hipplan_exec::plugin::{PluginLoader, Plugins};
 use hipplan_exec::{Device, Executable, Loaders};
@@ -251,16 +252,14 @@ pub struct Providers {
     /// Those that are not in use, and why.
     unusable: Vec<ProviderRefusal>,
     loaders: Loaders,
+    requires_precompiled: bool,
+    counters: Counters,
 }
 
 impl Default for Providers {
     /// The providers that are built in.
     fn default() -> Self {
-        Self {
-            compilers: vec![Box::new(crate::cpu::CpuCompiler), Box::new(crate::hip::HipCompiler::default())],
-            unusable: Vec::new(),
-            loaders: Loaders::default(),
-        }
+        Self { compilers: vec![Box::new(crate::cpu::CpuCompiler), Box::new(crate::hip::HipCompiler::default())], ..Self::none() }
     }
 }
 
@@ -273,7 +272,31 @@ impl fmt::Debug for Providers {
 impl Providers {
     /// No compiler, and the loaders that are built in.
     pub fn none() -> Self {
-        Self { compilers: Vec::new(), unusable: Vec::new(), loaders: Loaders::default() }
+        Self {
+            compilers: Vec::new(),
+            unusable: Vec::new(),
+            loaders: Loaders::default(),
+            requires_precompiled: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Whether plans must have been compiled before. Then no compiler is asked for anything, in whatever way a plan is wanted, and
+    /// [`ensure_plan`](crate::ensure_plan) writes nothing: what is not there is [`CompileError::NotPrecompiled`], which says which of four
+    /// things is the matter.
+    pub fn require_precompiled(&mut self, required: bool) -> &mut Self {
+        self.requires_precompiled = required;
+        self
+    }
+
+    /// Whether plans must have been compiled before.
+    pub fn requires_precompiled(&self) -> bool {
+        self.requires_precompiled
+    }
+
+    /// What was asked of stores with these providers, and what was compiled.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// The executing halves.

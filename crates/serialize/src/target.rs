@@ -215,6 +215,18 @@ impl Target {
         list
     }
 
+    /// Every target that hipplan knows, in one order: the CPU, then each processor of the table without features, and then with each
+    /// state of those that it has. Targets of new processors, and those of the project's tests, are not among them.
+    pub fn known() -> impl Iterator<Item = Self> {
+        const STATES: [Feature; 3] = [Feature::Any, Feature::On, Feature::Off];
+        let states = |there: bool| STATES.into_iter().take(if there { STATES.len() } else { 1 });
+        let targets = processor::PROCESSORS.iter().flat_map(move |known| {
+            let features = states(known.sramecc).flat_map(move |sramecc| states(known.xnack).map(move |xnack| (sramecc, xnack)));
+            features.map(move |(sramecc, xnack)| Self::Amd(AmdTarget { processor: known.name.to_owned(), sramecc, xnack }))
+        });
+        std::iter::once(Self::Cpu).chain(targets)
+    }
+
     /// Whether code for this target runs on a device.
     ///
     /// # Errors
@@ -380,6 +392,21 @@ mod tests {
             assert_eq!(target.to_string(), normal);
             assert_eq!(normal.parse::<Target>(), Ok(target));
         }
+    }
+
+    #[test]
+    fn known_targets_are_valid_and_different() {
+        let known: Vec<Target> = Target::known().collect();
+        for target in &known {
+            assert_eq!(target.to_string().parse::<Target>().as_ref(), Ok(target));
+        }
+        let different: std::collections::HashSet<&Target> = known.iter().collect();
+        assert_eq!(different.len(), known.len());
+        for text in ["cpu", "gfx942", "gfx942:sramecc+:xnack-", "gfx90a:xnack+", "gfx9-4-generic:sramecc-", "gfx1100"] {
+            assert!(known.contains(&text.parse().expect("a target")), "{text}");
+        }
+        // What a device of a known processor is looked up by is known, whatever it reports.
+        assert!(known.iter().flat_map(Target::candidates).all(|candidate| different.contains(&candidate)));
     }
 
     #[test]

@@ -27,7 +27,6 @@
 )]
 
 mod blob;
-mod default_path;
 mod entry;
 mod error;
 mod far;
@@ -36,6 +35,7 @@ mod fs;
 mod layer;
 mod layout;
 mod limits;
+mod location;
 mod marker;
 mod objects;
 mod outcome;
@@ -49,12 +49,12 @@ mod turn;
 mod upkeep;
 
 pub use blob::Blob;
-pub use default_path::default_store_path;
 pub use error::StoreError;
 pub use far::RemoteOptions;
 pub use layer::VerifyReport;
 pub use layout::EntryKind;
 pub use limits::Limits;
+pub use location::{Candidate, Location, LocationSource, Verdict, default_store_path, locate, locate_with, look_at_layer};
 pub use outcome::{Lookup, Miss, Persisted, Put};
 pub use pack::{EntryId, PackError, PackFacts, check_pack};
 pub use plans::PlanBytes;
@@ -62,10 +62,21 @@ pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
+pub use turn::{Turn, TurnOptions, Turned};
 
 /// Seeing and failing every call to the file system, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
     pub use crate::pack::testing::{FoundRow, OpenPack, write_pack};
+
+    /// Waits for the turn at a key, as a store does before it builds.
+    pub fn take_turn<T>(
+        root: Option<&std::path::Path>,
+        key: &[u8; 32],
+        options: &crate::TurnOptions,
+        look: &mut dyn FnMut() -> Option<T>,
+    ) -> crate::Turned<T> {
+        crate::turn::take(root, key, options, look)
+    }
 }

@@ -3,9 +3,12 @@
 use crate::far::Far;
 use crate::layer::{Bundle, Directory, Layer};
 use crate::pack::Pack;
-use crate::{Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, VerifyReport, faults, fs};
+use crate::{
+    Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, VerifyReport, faults, fs, turn,
+};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a caller means to do with a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,10 +175,25 @@ impl Store {
         })
     }
 
-    /// Keeps others from writing what this thread is about to read and replace. Where that is not to be had, work goes on.
-    pub(crate) fn turn_to_write(&self, layer: &Directory, key: &[u8; 32]) -> Option<()> {
-        let _ = (layer, key);
-        None
+    /// Waits for the turn to build what a key names, so that it is built once by all threads, and by all processes that share the
+    /// writable folder. `look` is asked again after each wait: what another has built is found rather than built again.
+    ///
+    /// Nothing here fails: where locks are refused, or a wait ends, the caller builds for itself, and one warning says why.
+    pub fn turn<T>(&self, key: &[u8; 32], options: &TurnOptions, mut look: impl FnMut() -> Option<T>) -> Turned<T> {
+        turn::take(self.writable().map(Directory::root), key, options, &mut look)
+    }
+
+    /// Keeps others from writing what is about to be read and replaced. Where that is not to be had, work goes on.
+    pub(crate) fn turn_to_write(&self, layer: &Directory, key: &[u8; 32]) -> Option<Turn> {
+        // Reading and replacing a record takes a moment; who takes longer has been stopped.
+        let options = TurnOptions { wait: Duration::from_secs(5), ..TurnOptions::default() };
+        // A turn at the record, not at what is compiled for it: whoever has that one may need this one.
+        let mut key = *key;
+        key.iter_mut().for_each(|byte| *byte ^= 0x5a);
+        match turn::take::<()>(Some(layer.root()), &key, &options, &mut || None) {
+            Turned::Mine(turn) => Some(turn),
+            Turned::Found(()) => None,
+        }
     }
 
     /// Runs a put into the layer in front.

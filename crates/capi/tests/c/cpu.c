@@ -5,6 +5,15 @@
 
 static const float x[N] = {1, 2, 3, 4};
 
+/* A graph that no store here has a plan of. */
+static const char other_graph[] =
+    "{\"name\": \"\", \"compute_data_type\": \"float\", \"intermediate_data_type\": \"float\", \"io_data_type\": \"float\","
+    " \"tensors\": ["
+    "  {\"uid\": 1, \"name\": \"x\", \"data_type\": \"float\", \"dims\": [77], \"strides\": [1], \"virtual\": false},"
+    "  {\"uid\": 2, \"name\": \"y\", \"data_type\": \"float\", \"dims\": [77], \"strides\": [1], \"virtual\": false}],"
+    " \"nodes\": [{\"name\": \"n\", \"type\": \"PointwiseAttributes\", \"compute_data_type\": \"float\","
+    "  \"inputs\": {\"operation\": \"neg\", \"in_0_tensor_uid\": 1}, \"outputs\": {\"out_0_tensor_uid\": 2}}]}";
+
 static void read_key(const char* digits, hipplan_key_t* key) {
     size_t i;
     CHECK(strlen(digits) == 64);
@@ -248,6 +257,10 @@ static void layers(const char* store, const char* other, const char* file, const
     stores[0] = other, stores[1] = store;
     library = open_stores(stores, 2, "cpu", 0);
     GOOD(hipplan_find(library, key));
+    GOOD(hipplan_compile(library, graph, size)); /* the second has it, so that the first need not */
+    hipplan_close(library);
+    library = open_stores(stores, 1, "cpu", 0);
+    FAILS(hipplan_find(library, key), HIPPLAN_MISS, "not in the store");
     GOOD(hipplan_compile(library, graph, size));
     hipplan_close(library);
     library = open_stores(stores, 1, "cpu", HIPPLAN_OPEN_READ_ONLY);
@@ -255,6 +268,22 @@ static void layers(const char* store, const char* other, const char* file, const
     FAILS(hipplan_compile(library, graph, size), HIPPLAN_STORE, "HIPPLAN_OPEN_READ_ONLY");
     FAILS(hipplan_compile(library, "{}", 2), HIPPLAN_INVALID_ARGUMENT, "JSON");
     hipplan_close(library);
+
+    /* Required, a plan is looked for and never compiled; a store that is not there is not made. */
+    counters.struct_size = sizeof counters;
+    library = open_stores(stores, 1, "cpu", HIPPLAN_OPEN_REQUIRE_PRECOMPILED);
+    GOOD(hipplan_compile(library, graph, size));
+    FAILS(hipplan_compile(library, other_graph, sizeof other_graph - 1), HIPPLAN_MISS, "not in the store");
+    FAILS(hipplan_compile(library, "{}", 2), HIPPLAN_INVALID_ARGUMENT, "JSON");
+    GOOD(hipplan_counters(library, &counters));
+    CHECK(counters.compiles == 0 && counters.hits == 1 && counters.misses == 1 && counters.failures == 1);
+    hipplan_close(library);
+    memset(&options, 0, sizeof options);
+    stores[0] = "/nonexistent/hipplan";
+    options.struct_size = sizeof options;
+    options.stores = stores, options.store_count = 1, options.device = "cpu";
+    options.flags = HIPPLAN_OPEN_REQUIRE_PRECOMPILED;
+    FAILS(hipplan_open(&options, &library), HIPPLAN_STORE, "no store found there");
 
     /* What is not there is made only where it may be written. */
     stores[0] = store, stores[1] = "/nonexistent/hipplan";

@@ -1,12 +1,9 @@
 //! `hipplan compile`
 
 use crate::plugins::{EngineOptions, PluginOptions};
-use crate::{Exit, Global, inputs, location, logs, output, progress::Bar};
-use anyhow::Context;
-use hipplan::hip::{HipError, HipRuntime};
-use hipplan::{
-    BatchItem, BatchOptions, BatchReport, Device, Limits, Outcome, ParseTargetError, ReportRow, Site, Target, ToolUse, compile_batch,
-};
+use crate::targets::{self, TargetChoice};
+use crate::{Exit, Global, counts, inputs, location, logs, output, progress::Bar};
+use hipplan::{BatchItem, BatchOptions, BatchReport, LackReason, Limits, Outcome, ReportRow, Shard, ToolUse, compile_batch};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,6 +14,9 @@ use std::path::PathBuf;
 /// input costs only itself. Of several engines that take a graph, the first of the first provider compiles it (`hipplan engines`
 /// lists them), or the one that the graph prefers, or that is asked for. The store ends up byte for byte the same, whatever the number of jobs. Inputs are those of `hipplan import`,
 /// logs with MIOpenDriver lines among them.
+///
+/// A run that was killed is resumed by running it again. With --shard, several machines compile one set of inputs: each takes the graphs
+/// of its part, which follows from their keys alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +24,9 @@ Examples:
   hipplan compile corpus/graphs --store plans --jobs 8
   hipplan compile training.log --store plans          every convolution that MIOpen logged
   hipplan compile graph.json --plugin host:./libmine.so --engine MINE --knob mine.tile=64
-  cat graph.json | hipplan compile - --json")]
+  cat graph.json | hipplan compile - --json
+  hipplan compile training.log --store plans --shard 3/16     one of sixteen machines
+  hipplan compile training.log --store plans --require-precompiled   check that all is there; compile nothing")]
 pub(crate) struct Compile {
     /// Graph files, logs, folders of them, or - for standard input
     #[arg(required_unless_present = "line", value_name = "INPUT")]
@@ -42,58 +44,22 @@ pub(crate) struct Compile {
     /// Threads [default: one per processor]
     #[arg(short, long, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
-}
-
-/// A target, or those of the devices that are there.
-#[derive(Debug, Clone)]
-enum TargetChoice {
-    Named(Target),
-    Native,
-}
-
-impl std::str::FromStr for TargetChoice {
-    type Err = ParseTargetError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "native" { Ok(Self::Native) } else { text.parse().map(Self::Named) }
-    }
-}
-
-impl TargetChoice {
-    /// Of each GPU that is there, the target that its runtime reports, with all features.
-    fn sites(&self) -> anyhow::Result<Vec<Site>> {
-        match self {
-            Self::Named(target) => Ok(vec![Site::of(target)]),
-            Self::Native => {
-                let of_devices = || -> Result<Vec<Site>, HipError> {
-                    let runtime = HipRuntime::find()?;
-                    let site = |n| {
-                        let device = runtime.device(n)?;
-                        Ok(Site::Present(Device::Hip(device), device.target().clone()))
-                    };
-                    (0..runtime.device_count()).map(site).collect()
-                };
-                of_devices().context("--target native")
-            }
-        }
-    }
+    /// Only the graphs of part I of N, from 1; equal graphs are in one part, and the N parts are the whole
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Compile nothing and write nothing: check that every plan is there, whole, and of use here (exit codes 4 to 7)
+    #[arg(long)]
+    require_precompiled: bool,
 }
 
 impl Compile {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let mut sites: Vec<Site> = Vec::new();
-        for site in self.target.iter().map(TargetChoice::sites).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
-            // One that is there can do all that one that is only named can.
-            match sites.iter_mut().find(|known| known.target() == site.target()) {
-                Some(known) if known.device().is_none() => *known = site,
-                Some(_) => {}
-                None => sites.push(site),
-            }
-        }
+        let sites = targets::sites(&self.target)?;
         let policy = self.engine.policy()?;
-        let providers = self.plugins.providers()?;
+        let mut providers = self.plugins.providers()?;
+        providers.require_precompiled(self.require_precompiled);
         let sources = inputs::expand(&self.inputs, &self.line)?;
-        let store = location::writable(global)?;
+        let store = if self.require_precompiled { location::readable(global)? } else { location::writable(global)? };
         let mut warnings = Vec::new();
         let mut items: Vec<BatchItem> = Vec::new();
         let mut all = Vec::new();
@@ -110,13 +76,17 @@ impl Compile {
             }
             all.push(contents);
         }
-        let options = BatchOptions { sites, policy, jobs: self.jobs.map_or_else(default_jobs, Into::into) };
-        let bar = Bar::new(global, "compiling", items.len() * options.sites.len());
+        let options = BatchOptions { sites, policy, jobs: self.jobs.map_or_else(default_jobs, Into::into), shard: self.shard };
+        let here = items.iter().filter(|item| item.is_in(self.shard)).count();
+        let bar = Bar::new(global, "compiling", here * options.sites.len());
         let report = compile_batch(&store, &items, &options, &providers, &bar);
         drop(bar);
         if global.json {
             let mut value = to_json(&report, &warnings);
             value["logs"] = logs::to_json(&all);
+            value["shard"] = json!(self.shard.map(|shard| shard.to_string()));
+            value["in_other_shards"] = report.elsewhere.into();
+            value["counters"] = counts::to_json(&providers.counters().get());
             let tool = |t: &ToolUse| json!({ "name": t.name, "runs": t.runs, "reused": t.reused });
             value["compilers"] = providers.tools().iter().map(tool).collect();
             output::json(&value)?;
@@ -133,7 +103,14 @@ impl Compile {
                 let (runs, reused) = (output::count(tool.runs as usize, "kernel"), tool.reused);
                 output::line(format_args!("{} compiled {runs}; {reused} more were shared", output::name(&tool.name)))?;
             }
-            output::line(summary(&report))?;
+            if let Some(text) = counts::text(&providers.counters().get()) {
+                output::line(text)?;
+            }
+            let elsewhere = match &self.shard {
+                Some(shard) => format!("; shard {shard}: {} in other shards", output::count(report.elsewhere, "input")),
+                None => String::new(),
+            };
+            output::line(format_args!("{}{elsewhere}", summary(&report)))?;
         }
         Ok(match exit(&report) {
             Exit::Good | Exit::Refused if logs::any_lost(&all) => Exit::Findings,
@@ -148,7 +125,9 @@ pub(crate) fn default_jobs() -> usize {
 
 fn exit(report: &BatchReport) -> Exit {
     let not_stored = report.rows.iter().any(|r| matches!(&r.outcome, Outcome::Compiled { not_stored: Some(_), .. }));
-    if report.count("invalid") + report.count("failed") > 0 || not_stored {
+    if let Some(reason) = report.lacking() {
+        Exit::Lacking(reason)
+    } else if report.count("invalid") + report.count("failed") > 0 || not_stored {
         Exit::Findings
     } else if report.count("refused") > 0 {
         Exit::Refused
@@ -160,8 +139,12 @@ fn exit(report: &BatchReport) -> Exit {
 /// What to tell of a row beside its word.
 pub(crate) fn detail(row: &ReportRow, rows: &[ReportRow]) -> String {
     match &row.outcome {
-        Outcome::Compiled { not_stored: None, .. } | Outcome::Present { .. } => String::new(),
-        Outcome::Compiled { not_stored: Some(reason), .. } => format!("not stored: {reason}"),
+        Outcome::Present { .. } => String::new(),
+        Outcome::Compiled { not_stored, in_place_of, .. } => {
+            let not_stored = not_stored.iter().map(|reason| format!("not stored: {reason}"));
+            not_stored.chain(in_place_of.iter().map(|lack| format!("in place of one that is {lack}"))).collect::<Vec<_>>().join("; ")
+        }
+        Outcome::Lacking(lack) => lack.detail.clone(),
         Outcome::Duplicate { of } => {
             let first = rows.iter().find(|r| r.input == *of).map_or("an earlier input", |r| r.source.as_str());
             format!("same graph as {first}")
@@ -195,7 +178,7 @@ fn to_json(report: &BatchReport, warnings: &[String]) -> serde_json::Value {
             })
         })
         .collect();
-    let counts: serde_json::Map<String, serde_json::Value> = WORDS.iter().map(|w| ((*w).to_owned(), report.count(w).into())).collect();
+    let counts: serde_json::Map<String, serde_json::Value> = words().map(|w| (w.to_owned(), report.count(w).into())).collect();
     json!({ "rows": rows, "summary": counts, "warnings": warnings, "refused_targets": unserved(report) })
 }
 
@@ -211,7 +194,11 @@ fn unserved(report: &BatchReport) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-const WORDS: [&str; 6] = ["compiled", "present", "duplicate", "refused", "invalid", "failed"];
+/// Words of the outcomes, in the order in which they are counted.
+fn words() -> impl Iterator<Item = &'static str> {
+    let words = ["compiled", "present", "duplicate", "refused", "invalid", "failed"];
+    words.into_iter().chain(LackReason::ALL.map(LackReason::word))
+}
 
 fn print(report: &BatchReport) -> anyhow::Result<()> {
     let mut table = output::table(&["graph", "target", "outcome", "key", "detail"]);
@@ -225,7 +212,7 @@ fn print(report: &BatchReport) -> anyhow::Result<()> {
         ]);
     }
     output::print_table(&table, |i| match report.rows.get(i)?.outcome {
-        Outcome::Invalid { .. } | Outcome::Failed { .. } => Some(output::BAD),
+        Outcome::Invalid { .. } | Outcome::Failed { .. } | Outcome::Lacking(_) => Some(output::BAD),
         Outcome::Refused { .. } => Some(output::WARN),
         _ => None,
     })
@@ -233,7 +220,7 @@ fn print(report: &BatchReport) -> anyhow::Result<()> {
 
 /// One line that counts the outcomes and names the operations that are missing.
 pub(crate) fn summary(report: &BatchReport) -> String {
-    let counts: Vec<String> = WORDS.iter().filter(|w| report.count(w) > 0).map(|w| format!("{} {w}", report.count(w))).collect();
+    let counts: Vec<String> = words().filter(|w| report.count(w) > 0).map(|w| format!("{} {w}", report.count(w))).collect();
     let mut missing: Vec<&str> = report
         .rows
         .iter()

@@ -4,6 +4,7 @@ mod check;
 mod compile;
 mod completions;
 mod convert;
+mod coverage;
 mod diff;
 mod engines;
 mod explain;
@@ -15,6 +16,7 @@ mod shim;
 mod shim_headers;
 mod show;
 mod verify;
+mod why;
 
 use crate::{Exit, Global};
 
@@ -45,6 +47,10 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// List the plans of the store
     Ls(ls::Ls),
+    /// Tell whether the store answers a graph, and if not, why, which entry is nearest, and what differs
+    Why(why::Why),
+    /// Tell which problems of a run are precompiled
+    Coverage(coverage::Coverage),
     /// Put an installed MIOpen behind a wrapper that can forward its calls to stored plans, and undo that
     Shim(shim::Shim),
     /// Print a completion script for a shell
@@ -66,6 +72,8 @@ impl Command {
             Self::Explain(command) => command.run(global),
             Self::Verify(command) => command.run(global),
             Self::Ls(command) => command.run(global),
+            Self::Why(command) => command.run(global),
+            Self::Coverage(command) => command.run(global),
             Self::Shim(command) => command.run(global),
             Self::Completions(command) => command.run(),
         }

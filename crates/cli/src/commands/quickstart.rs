@@ -52,7 +52,7 @@ impl Quickstart {
                 items.push(item);
             }
         }
-        let options = BatchOptions { sites: vec![Site::of(&Target::Cpu)], policy: Policy::DEFAULT, jobs: default_jobs() };
+        let options = BatchOptions { sites: vec![Site::of(&Target::Cpu)], policy: Policy::DEFAULT, jobs: default_jobs(), shard: None };
         let bar = Bar::new(global, "compiling", items.len());
         let start = Instant::now();
         let report = compile_batch(&store, &items, &options, &Providers::default(), &bar);

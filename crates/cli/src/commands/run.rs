@@ -3,10 +3,10 @@
 use crate::execute::{DeviceOption, POISON, Session, Shape};
 use crate::plugins::{EngineOptions, PluginOptions};
 use crate::ready::{PlanFacts, Ready, Wanted};
-use crate::{Exit, Global, npy, output};
+use crate::{Exit, Global, counts, npy, output};
 use anyhow::{Context, bail, ensure};
 use hipplan::reference::{CheckReport, HostTensor, Inputs, check_with};
-use hipplan::{DataType, Device, FieldRole, ShapeOverride, TensorIx, TensorValue, VerifiedGraph};
+use hipplan::{Counts, DataType, Device, FieldRole, ShapeOverride, TensorIx, TensorValue, VerifiedGraph};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,9 @@ pub(crate) struct Run {
     /// Compile the graph for this process alone, past the store: also with an engine that cannot persist
     #[arg(long)]
     in_process: bool,
+    /// Read every byte of the plan before it is used, and tell by the exit code (4 to 7) why there is none; nothing is ever compiled
+    #[arg(long, conflicts_with = "in_process")]
+    require_precompiled: bool,
     #[command(flatten)]
     engine: EngineOptions,
     #[command(flatten)]
@@ -68,7 +71,8 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let (device, targets) = self.device.open()?;
-        let (policy, providers) = (self.engine.policy()?, self.plugins.providers()?);
+        let (policy, mut providers) = (self.engine.policy()?, self.plugins.providers()?);
+        providers.require_precompiled(self.require_precompiled);
         let advice = self.plugins.arguments() + &self.engine.arguments();
         let wanted =
             Wanted { what: &self.what, device: &device, targets: &targets, policy: &policy, providers: &providers, advice: &advice };
@@ -114,6 +118,7 @@ impl Run {
             best,
             device: &device,
             timed_by: session.timed_by(),
+            counts: providers.counters().get(),
         };
         if global.json {
             output::json(&facts.json(&outputs))?
@@ -311,6 +316,7 @@ struct Facts<'f> {
     best: Duration,
     device: &'f Device,
     timed_by: &'static str,
+    counts: Counts,
 }
 
 fn micros(time: Duration) -> f64 {
@@ -352,6 +358,7 @@ impl Facts<'_> {
             "outputs": rows,
             "check": check,
             "written": self.written,
+            "counters": counts::to_json(&self.counts),
         })
     }
 
@@ -372,6 +379,9 @@ impl Facts<'_> {
         ))?;
         let (ready, best) = (micros(self.ready_in), micros(self.best));
         output::line(format_args!("{} in {ready:.0} us, executed in {best:.0} us", self.verb))?;
+        if let Some(text) = counts::text(&self.counts) {
+            output::line(text)?;
+        }
         output::line("")?;
         let mut table = output::table(&[">uid", "output", "type", "dims", ">mean", "check"]);
         let mut failed = Vec::new();

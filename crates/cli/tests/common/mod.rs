@@ -1,6 +1,10 @@
 //! What the tests of the command share: a scratch folder, and the real binary run in it with a bare environment.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+use hipplan::{
+    ApiVersion, CompileError, Compiled, Compiler, Limits, Mode, Offer, Policy, ProviderIdentity, Providers, Refusal, Request, Site, Store,
+    Target, VerifiedGraph, ensure_plan,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -99,6 +103,75 @@ pub(crate) fn scalar_graph(state: &str) -> String {
           "nodes": [{{"name": "mul", "type": "PointwiseAttributes", "compute_data_type": "float",
             "inputs": {{"operation": "mul", "in_0_tensor_uid": 5, "in_1_tensor_uid": 6}}, "outputs": {{"out_0_tensor_uid": 7}}}}]}}"#
     )
+}
+
+/// A store `s` that has a plan of `good.json`, and no plan of use of other graphs, for each of the four reasons.
+pub(crate) struct Lacks<'s>(&'s Scratch);
+
+impl<'s> Lacks<'s> {
+    /// The reasons, the graphs, and the exit codes.
+    pub(crate) const ALL: [(&'static str, &'static str, i32); 4] = [
+        ("missing", "missing.json", 4),
+        ("wrong-target", "other.json", 5),
+        ("stale", "stale.json", 6),
+        ("unreadable", "unreadable.json", 7),
+    ];
+
+    pub(crate) fn new(scratch: &'s Scratch) -> Self {
+        let lacks = Self(scratch);
+        for (name, length) in [("good", 4), ("missing", 9), ("other", 40), ("stale", 400), ("unreadable", 4000)] {
+            let text = scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#);
+            scratch.write(&format!("{name}.json"), text.replace("\"dims\": [4]", &format!("\"dims\": [{length}]")));
+        }
+        let store = Store::open(scratch.path("s"), Mode::ReadWrite).expect("a store");
+        lacks.put(&store, "good.json", &Target::Cpu, &Providers::default());
+        lacks.put(&store, "other.json", &"gfx942".parse().expect("a target"), &writing(1));
+        lacks.put(&store, "stale.json", &Target::Cpu, &writing(999));
+        let before = tree(&scratch.path("s/plans"));
+        lacks.put(&store, "unreadable.json", &Target::Cpu, &Providers::default());
+        for (name, mut bytes) in tree(&scratch.path("s/plans")) {
+            if !before.contains_key(&name) && !bytes.is_empty() {
+                bytes.truncate(bytes.len() / 2);
+                scratch.write(&format!("s/plans/{}", name.display()), bytes);
+            }
+        }
+        lacks
+    }
+
+    fn put(&self, store: &Store, file: &str, target: &Target, providers: &Providers) {
+        let graph = hipplan::import(&std::fs::read(self.0.path(file)).expect("read"), &Limits::DEFAULT).expect("a graph").graph;
+        let request = Request { site: &Site::of(target), policy: &Policy::DEFAULT };
+        ensure_plan(store, &graph.view().canonical().expect("a key"), &request, providers).expect("compiled");
+    }
+
+    /// The graph key of a file.
+    pub(crate) fn key(&self, file: &str) -> String {
+        let graph = hipplan::import(&std::fs::read(self.0.path(file)).expect("read"), &Limits::DEFAULT).expect("a graph").graph;
+        graph.view().canonical().expect("a key").key.to_string()
+    }
+}
+
+/// Compiles for any target what the loader of the CPU has, or not, for its version. Nothing can execute it.
+fn writing(version: u32) -> Providers {
+    struct Writing(u32);
+
+    impl Compiler for Writing {
+        fn identity(&self) -> ProviderIdentity {
+            ProviderIdentity { name: "cpu".into(), api_version: ApiVersion { major: 9, minor: 0, patch: 0 } }
+        }
+
+        fn offers(&self, _: &VerifiedGraph<'_>, _: &Site) -> Result<Vec<Offer>, Refusal> {
+            Ok(vec![Offer::new("HIPPLAN_CPU", "999")])
+        }
+
+        fn compile(&self, _: &VerifiedGraph<'_>, _: &Offer, _: &Site) -> Result<Compiled, CompileError> {
+            Ok(Compiled { kind: "cpu", version: self.0, body: vec![1], workspace_size: 0, code_objects: Vec::new() })
+        }
+    }
+
+    let mut providers = Providers::none();
+    providers.add(Box::new(Writing(version)));
+    providers
 }
 
 /// A folder with nothing in it but the compiler of kernels, to be the whole of `PATH`; nothing where clang 19 is not installed, which is an

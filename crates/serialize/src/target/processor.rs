@@ -53,7 +53,7 @@ const GFX12: Option<&str> = Some("gfx12-generic");
 
 /// Features: `s` sramecc, `x` xnack.
 #[rustfmt::skip]
-static PROCESSORS: [Processor; 55] = [
+pub(super) static PROCESSORS: [Processor; 55] = [
     line("gfx600", 0x20, "", None),
     line("gfx601", 0x21, "", None),
     line("gfx602", 0x3a, "", None),

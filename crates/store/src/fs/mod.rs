@@ -3,10 +3,14 @@
 //!
 //! Nothing here follows a symbolic link in the last component of a path, blocks on a pipe, or opens a device.
 
+mod access;
+mod lock;
 mod map;
 mod op;
 mod write;
 
+pub(crate) use access::{make_private_folder, may_write, user};
+pub(crate) use lock::host_name;
 pub(crate) use map::{Map, is_local};
 #[cfg(any(test, feature = "testing"))]
 pub use op::{Hook, Op, Verdict, with_hook};

@@ -38,6 +38,8 @@ fn body() {
         "fill and empty for ever" => super::processes::fill_and_empty(root),
         "without permission" => super::degrade::without_permission(root),
         "with a full disk" => super::degrade::with_a_full_disk(root),
+        "location: without permission" => super::locations::without_permission(root),
+        turn if turn.starts_with("turn: ") => super::turns::child(turn, root),
         other => panic!("{other}"),
     }
 }
