@@ -63,6 +63,7 @@ pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
 pub use turn::{Turn, TurnOptions, Turned};
+pub use upkeep::{CompactOptions, CompactReport, Group, UpkeepProgress};
 
 /// Seeing and failing every call to the file system, for tests.
 #[cfg(any(test, feature = "testing"))]

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 impl Directory {
     /// Moves a damaged file out of the way, if it still is the one that was found damaged. That this fails is no news: the entry is a
     /// miss either way.
-    pub(super) fn set_aside(&self, kind: EntryKind, name: &[u8; 32], path: &Path, file: &fs::OpenFile, error: &StoreError) {
+    pub(crate) fn set_aside(&self, kind: EntryKind, name: &[u8; 32], path: &Path, file: &fs::OpenFile, error: &StoreError) {
         // A request may be wrong about a good file.
         if !self.access().is_writable() || !error.is_damage() || is_sound(kind, name, path, file).unwrap_or(true) {
             return;

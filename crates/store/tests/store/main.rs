@@ -3,9 +3,11 @@
 
 mod child;
 mod common;
+mod compact;
 mod damage;
 mod degrade;
 mod determinism;
+mod group;
 mod locations;
 mod marker;
 mod processes;
