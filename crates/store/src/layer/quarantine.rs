@@ -36,7 +36,7 @@ fn is_sound(kind: EntryKind, name: &[u8; 32], path: &Path, file: &fs::OpenFile) 
     Ok(match kind {
         EntryKind::Blob => file.hash()? == *name,
         EntryKind::Plan => match PlanView::open(&file.read()?) {
-            Ok(view) => check_root(path, &view, name).is_ok(),
+            Ok(view) => check_root(path, &view, name).is_ok() && view.verify().is_ok(),
             Err(error) => error.is_too_old() || error.is_too_new(),
         },
         EntryKind::PlanRecord | EntryKind::Selection => {
