@@ -1,10 +1,12 @@
 //! The packs of a folder, as this process knows them.
 
 use super::stamps::hours;
+use crate::bundle::{Trust, is_refusal};
 use crate::layout::{self, PACKS};
 use crate::pack::{Pack, Used};
-use crate::{Limits, StoreError, fs};
+use crate::{Limits, StoreError, faults, fs};
 use arc_swap::ArcSwap;
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,9 +25,10 @@ type Opened = (Vec<Arc<Pack>>, Option<StoreError>, bool);
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
+    trust: Trust,
     listing: OnceLock<ArcSwap<Listing>>,
-    /// One thread lists at a time; the others go on with what there is.
-    listing_now: Mutex<()>,
+    /// One thread lists at a time; the others go on with what there is. Holds the packs that were found not to be trusted, which is told once.
+    listing_now: Mutex<HashSet<PathBuf>>,
 }
 
 /// What a listing of the folder gave.
@@ -40,8 +43,13 @@ struct Listing {
 }
 
 impl Packs {
-    pub(super) fn of(root: &Path) -> Self {
-        Self { folder: root.join(PACKS), listing: OnceLock::new(), listing_now: Mutex::new(()) }
+    pub(super) fn of(root: &Path, trust: Trust) -> Self {
+        Self { folder: root.join(PACKS), trust, listing: OnceLock::new(), listing_now: Mutex::default() }
+    }
+
+    /// Whose packs are used.
+    pub(super) fn trust(&self) -> &Trust {
+        &self.trust
     }
 
     /// The packs that are known, newest first. None are before the first [`refresh`](Self::refresh).
@@ -80,9 +88,9 @@ impl Packs {
         if before.inode == Some(status.inode) && before.changed == Some(status.changed) {
             return Ok(None);
         }
-        let _one = self.listing_now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.listing_now.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.listing().load_full();
-        let (listing, fault) = self.list(&before, &status)?;
+        let (listing, fault) = self.list(&before, &status, &mut refused)?;
         let is_new = listing.packs.len() != before.packs.len() || listing.packs.iter().zip(&*before.packs).any(|(a, b)| !Arc::ptr_eq(a, b));
         let packs = listing.packs.clone();
         self.listing().store(Arc::new(listing));
@@ -97,12 +105,17 @@ impl Packs {
     ///
     /// A pack that vanishes between the listing and the opening has been folded into another one, which came before it went: so the folder
     /// is listed again, for what was in it must not be missed.
-    fn list(&self, before: &Listing, status: &fs::Status) -> Result<(Listing, Option<StoreError>), StoreError> {
+    fn list(
+        &self,
+        before: &Listing,
+        status: &fs::Status,
+        refused: &mut HashSet<PathBuf>,
+    ) -> Result<(Listing, Option<StoreError>), StoreError> {
         // The folder's time was taken before its names are: a change in between is seen the next time.
         let is_settled = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
         let mut tries = 0_u32;
         loop {
-            let (packs, fault, has_vanished) = self.open_all(before)?;
+            let (packs, fault, has_vanished) = self.open_all(before, refused)?;
             tries = tries.saturating_add(1);
             if has_vanished && tries < MOST_LISTINGS {
                 continue;
@@ -114,7 +127,7 @@ impl Packs {
     }
 
     /// The packs that are there now, newest first, with what keeps one from being opened, and whether one has vanished.
-    fn open_all(&self, before: &Listing) -> Result<Opened, StoreError> {
+    fn open_all(&self, before: &Listing, refused: &mut HashSet<PathBuf>) -> Result<Opened, StoreError> {
         let names = fs::list(&self.folder).map_err(StoreError::io("list the folder", &self.folder))?;
         let mut packs = Vec::new();
         let (mut fault, mut has_vanished) = (None, false);
@@ -128,7 +141,16 @@ impl Packs {
                 continue;
             }
             match Pack::open(&path, &Limits::default()) {
-                Ok(Some(pack)) => packs.push(Arc::new(pack)),
+                Ok(Some(pack)) => match self.trust.check(&pack) {
+                    Ok(()) => packs.push(Arc::new(pack)),
+                    // It stays so until the folder changes.
+                    Err(error) if is_refusal(&error) => {
+                        if refused.insert(path) {
+                            faults::not_trusted(&error);
+                        }
+                    }
+                    Err(error) => fault = Some(error),
+                },
                 Ok(None) => has_vanished = true,
                 Err(error) => fault = Some(error),
             }

@@ -96,11 +96,6 @@ impl Condemned<'_> {
         }
     }
 
-    /// Where it is now.
-    pub(crate) fn path(&self) -> &Path {
-        &self.trash
-    }
-
     /// Gives it its name back, durably. `false` when a newer file has the name; then that one stays and this one is deleted.
     pub(crate) fn put_back(mut self) -> Result<bool, StoreError> {
         self.is_decided = true;
@@ -149,7 +144,7 @@ fn give_back(directory: &Directory, trash: &Path, place: &Path) -> Result<bool, 
 }
 
 /// Tells apart what one process takes away under one name, and what several do.
-fn number() -> u32 {
+pub(super) fn number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     now.subsec_nanos().rotate_left(2) ^ std::process::id().rotate_left(16) ^ NEXT.fetch_add(1, Ordering::Relaxed)
