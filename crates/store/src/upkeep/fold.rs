@@ -63,6 +63,11 @@ impl Sweep<'_> {
             return Ok(());
         }
         let new = if sorted.rows.kept.is_empty() { None } else { Some(self.publish_pack(pack, &sorted, progress)?) };
+        if new.as_ref().is_some_and(|new| new.path() == pack.path()) {
+            // The old one said of itself what is true of the new one: it was damaged, and has been replaced.
+            self.keep_all_of(number);
+            return Ok(());
+        }
         let Some(old) = condemn_pack(self.directory, pack.path(), pack.status().inode)? else {
             // Others have made something else of it.
             if let Some(new) = new {

@@ -12,6 +12,7 @@ mod reach;
 mod removal;
 mod remove;
 mod repair;
+mod shorten;
 mod stamps;
 mod sweep;
 mod table;

@@ -50,8 +50,10 @@ impl Default for RepairOptions {
 pub struct RepairReport {
     /// Damaged files of one entry that were moved to `quarantine`.
     pub set_aside: u64,
-    /// Damaged packs that were moved to `quarantine`; what was good in them is in new packs.
+    /// Damaged packs that were moved to `quarantine`.
     pub packs_set_aside: u64,
+    /// Packs that were made of what is good in damaged ones.
+    pub packs_rebuilt: u64,
     /// Entries of those packs that were damaged.
     pub lost_entries: u64,
     /// Plan records that were made from their plans.
@@ -206,7 +208,12 @@ impl Repair<'_> {
             return Ok(());
         }
         if !new.kept.is_empty() {
-            publish_rows(self.directory, self.limits, pack, &new, progress)?;
+            let new = publish_rows(self.directory, self.limits, pack, &new, progress)?;
+            self.report.packs_rebuilt = self.report.packs_rebuilt.saturating_add(1);
+            if new.path() == pack.path() {
+                // Only its tables were damaged: the new one is what it should have been, and has its name.
+                return Ok(());
+            }
         }
         let to = self.directory.uses_folder(QUARANTINE)?.join(name);
         match fs::rename_away(pack.path(), &to) {
