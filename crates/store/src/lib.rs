@@ -27,6 +27,7 @@
 )]
 
 mod blob;
+mod bundle;
 mod entry;
 mod error;
 mod far;
@@ -49,6 +50,11 @@ mod turn;
 mod upkeep;
 
 pub use blob::Blob;
+pub use bundle::{
+    BundleFacts, ExportReport, ExportedPlan, ImportReport, KeyError, LayerOptions, LayerOptionsError, MergeReport, PublicKey, SecretKey,
+    SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
+    wrap_bundle,
+};
 pub use error::StoreError;
 pub use far::RemoteOptions;
 pub use layer::VerifyReport;
@@ -56,7 +62,7 @@ pub use layout::EntryKind;
 pub use limits::Limits;
 pub use location::{Candidate, Location, LocationSource, Verdict, default_store_path, locate, locate_with, look_at_layer};
 pub use outcome::{Lookup, Miss, Persisted, Put};
-pub use pack::{EntryId, PackError, PackFacts, check_pack};
+pub use pack::{EntryId, PackError, PackFacts, check_pack, find_in_pack};
 pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
@@ -80,6 +86,6 @@ pub mod testing {
         options: &crate::TurnOptions,
         look: &mut dyn FnMut() -> Option<T>,
     ) -> crate::Turned<T> {
-        crate::turn::take(root, key, options, look)
+        crate::turn::take(root, key, crate::turn::Purpose::Build, options, look)
     }
 }

@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+mod bundle;
 mod check;
 mod compile;
 mod completions;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Coverage(coverage::Coverage),
     /// Look after the store itself
     Store(store::Store),
+    /// Make, check, sign and take in bundles: files of many plans that travel
+    Bundle(bundle::Bundle),
     /// Put an installed MIOpen behind a wrapper that can forward its calls to stored plans, and undo that
     Shim(shim::Shim),
     /// Print a completion script for a shell
@@ -78,6 +81,7 @@ impl Command {
             Self::Why(command) => command.run(global),
             Self::Coverage(command) => command.run(global),
             Self::Store(command) => command.run(global),
+            Self::Bundle(command) => command.run(global),
             Self::Shim(command) => command.run(global),
             Self::Completions(command) => command.run(),
         }

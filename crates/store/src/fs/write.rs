@@ -40,6 +40,11 @@ impl Temp {
         self.file.as_ref().ok_or_else(|| ErrorKind::NotFound.into())
     }
 
+    /// Where it is for now.
+    pub(crate) fn path(&self) -> io::Result<&Path> {
+        self.file().map(NamedTempFile::path)
+    }
+
     /// Writes at this place.
     pub(crate) fn write_at(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
         let file = self.file()?;
@@ -99,6 +104,42 @@ pub(crate) fn rename_new(mut temp: Temp, path: &Path) -> io::Result<()> {
         drop(gate(Op::Unlink { path: &e.path }));
         e.error
     })
+}
+
+/// As [`rename_new`]; gives the file back if something has the name.
+pub(crate) fn try_rename_new(mut temp: Temp, path: &Path) -> io::Result<Option<Temp>> {
+    gate(Op::RenameNew { from: temp.file()?.path(), to: path })?;
+    let Some(file) = temp.file.take() else { return Err(ErrorKind::NotFound.into()) };
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(None),
+        Err(e) if e.error.kind() == ErrorKind::AlreadyExists => Ok(Some(Temp { file: Some(e.file) })),
+        Err(e) => {
+            drop(gate(Op::Unlink { path: e.file.path() }));
+            Err(e.error)
+        }
+    }
+}
+
+/// Writes a small file that must be new, durably. Of what fails nothing is left.
+pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    gate(Op::Create { path })?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let write = || {
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let len = gate_len(Op::Write { path, offset: at as u64, bytes: rest }, rest.len())?;
+            match file.write_at(rest.get(..len).unwrap_or_default(), at as u64) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => at = at.saturating_add(written),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        gate(Op::SyncFile { path })?;
+        file.sync_all()?;
+        super::sync_parent(path)
+    };
+    write().inspect_err(|_| drop(super::unlink(path)))
 }
 
 /// Gives a file that has a name another one, in place of whatever had that.

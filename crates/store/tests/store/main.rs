@@ -1,6 +1,7 @@
 //! The store from outside: what callers, other processes and the next boot see.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod bundles;
 mod child;
 mod common;
 mod damage;
@@ -13,6 +14,8 @@ mod pins;
 mod processes;
 mod repair;
 mod roundtrip;
+mod signatures;
 mod turns;
 mod upkeep;
 mod verify;
+mod wrapped;
