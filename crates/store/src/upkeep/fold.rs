@@ -1,375 +1,362 @@
-//! Writing a pack anew without what goes.
-//!
-//! The new pack has the generation of the old one and holds nothing that the old one does not, so with both in place every name leads
-//! where it led. When the new one has its name, the old one loses its own; *then* the stamps of the rows that were dropped are looked at
-//! again, and packs that appeared meanwhile: what was used, or is named there, is put beside the pack as loose files before the old pack
-//! is deleted. If somebody else has taken the old pack away, what was written is withdrawn.
-//!
-//! A row stays for this time if something outside of the pack still leads to it: a plan that a record in another pack names, a blob that
-//! a plan elsewhere needs.
+//! What is to be folded into one pack: the entries that are there, the best of each, and their bytes.
 
-use super::progress::{Counter, Progress};
-use super::reach::Holdings;
-use super::stamps::{RowStamps, row_count};
-use super::sweep::{Sweep, namings_of};
-use super::table::{Copied, Marks};
-use super::trash::condemn_pack;
-use crate::layer::{Directory, packed_record};
-use crate::layout::{self, PACKS};
-use crate::pack::{NewEntry, Pack, PackRow, Used, write};
-use crate::{EntryKind, Limits, StoreError, fs, record};
-use std::collections::{BTreeSet, HashMap};
+use super::carry::Snapshot;
+use crate::layer::{Directory, check_blob_size, check_plan_size, check_rows, hours, walk};
+use crate::pack::{NewEntry, Pack, Sink};
+use crate::plans::{check_root, damaged};
+use crate::{EntryKind, Limits, StoreError, entry, fs, record};
+use hipplan_serialize::plan::PlanView;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Rows of a pack for a new one, in their order.
-#[derive(Default)]
-pub(super) struct NewRows {
-    pub(super) kept: Vec<NewEntry>,
-    /// Hours since 1970 of their last use.
-    pub(super) hours: Vec<u32>,
-    /// Records that get other bytes.
-    pub(super) shortened: HashMap<(EntryKind, [u8; 32]), Vec<u8>>,
-}
+/// Bytes of records that are kept from the first look on, since others may replace them at any time. Beyond, one that was replaced when
+/// its turn comes is left as it is.
+const MOST_HELD: usize = 64 << 20;
 
-/// What becomes of the rows of a pack.
-#[derive(Default)]
-struct Sorted {
-    rows: NewRows,
-    /// Rows that go, and records that lose rows, with the stamps that were decided upon.
-    dropped: Vec<Dropped>,
-}
-
-#[derive(Clone, Copy)]
-struct Dropped {
+/// A place from which an entry could be taken.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
     kind: EntryKind,
     name: [u8; 32],
-    ordinal: u32,
-    stamp: u64,
-    /// Shortened, rather than gone.
-    is_kept: bool,
+    /// Loose files are in front of packs, newer packs in front of older ones. 0 is the loose file, else it is one more than the number of
+    /// the pack in the list.
+    rank: u32,
+    /// Hours since 1970 of the last use.
+    stamp: u32,
+    size: u64,
+    is_bad: bool,
 }
 
-impl Sweep<'_> {
-    /// Writes a pack anew.
-    pub(super) fn fold(&mut self, number: usize, progress: &mut Progress<'_>) -> Result<(), StoreError> {
-        let holdings = self.holdings;
-        let Some(pack) = holdings.packs.get(number) else { return Ok(()) };
-        // From here on everybody stamps the same file.
-        drop(Used::open(pack.path(), row_count(pack), true));
-        let stamps = RowStamps::of(pack);
-        self.spare_used(number, &stamps);
-        let sorted = self.sort_rows(number, pack, &stamps)?;
-        if sorted.dropped.is_empty() {
-            return Ok(());
+/// A loose file that was packed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Folded {
+    pub(super) kind: EntryKind,
+    pub(super) name: [u8; 32],
+    pub(super) inode: fs::Inode,
+    /// Hours since 1970 of the last use, as the pack says.
+    pub(super) stamp: u32,
+}
+
+/// The entries of loose files and packs of a folder.
+#[derive(Debug)]
+pub(super) struct Fold<'d> {
+    directory: &'d Directory,
+    limits: &'d Limits,
+    /// Newest first; those that are not folded are `None` in `is_folded`.
+    packs: Arc<[Arc<Pack>]>,
+    is_folded: Vec<bool>,
+    /// Stamps of the packs that are folded.
+    used: HashMap<usize, Snapshot>,
+    candidates: Vec<Candidate>,
+    inodes: HashMap<(EntryKind, [u8; 32]), fs::Inode>,
+    held: HashMap<(EntryKind, [u8; 32]), Box<[u8]>>,
+    held_bytes: usize,
+    /// Best of each entry, as places in `candidates`, in the order of a pack.
+    chosen: Vec<usize>,
+    pub(super) outcome: Outcome,
+}
+
+/// What is not folded, and why.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Damaged entries.
+    pub(super) damaged: u64,
+    /// What does not belong, is of another version, above a limit, or could not be read.
+    pub(super) left: u64,
+    pub(super) problems: Vec<StoreError>,
+}
+
+/// Problems that are kept.
+const MOST_PROBLEMS: usize = 1000;
+
+impl Outcome {
+    pub(super) fn problem(&mut self, error: StoreError) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(error);
         }
-        let new = if sorted.rows.kept.is_empty() { None } else { Some(self.publish_pack(pack, &sorted, progress)?) };
-        if new.as_ref().is_some_and(|new| new.path() == pack.path()) {
-            // The old one said of itself what is true of the new one: it was damaged, and has been replaced.
-            self.keep_all_of(number);
-            return Ok(());
+    }
+
+    fn left(&mut self, error: StoreError) {
+        self.left = self.left.saturating_add(1);
+        self.problem(error);
+    }
+}
+
+impl<'d> Fold<'d> {
+    /// `is_folded` says which of the packs go.
+    pub(super) fn new(directory: &'d Directory, limits: &'d Limits, packs: Arc<[Arc<Pack>]>, is_folded: Vec<bool>) -> Self {
+        Self {
+            directory,
+            limits,
+            packs,
+            is_folded,
+            used: HashMap::new(),
+            candidates: Vec::new(),
+            inodes: HashMap::new(),
+            held: HashMap::new(),
+            held_bytes: 0,
+            chosen: Vec::new(),
+            outcome: Outcome::default(),
         }
-        let Some(old) = condemn_pack(self.directory, pack.path(), pack.status().inode)? else {
-            // Others have made something else of it.
-            if let Some(new) = new {
-                self.withdraw(&new, &sorted.rows.hours)?;
+    }
+
+    /// Looks at every loose file; `step` is told how many.
+    pub(super) fn list_loose(&mut self, step: &mut dyn FnMut(u64)) {
+        let mut count = 0_u64;
+        for kind in EntryKind::ALL {
+            for file in walk::files(self.directory.root(), kind) {
+                count = count.saturating_add(1);
+                step(count);
+                match file.and_then(|(name, path)| Ok((name, entry::open(&path)?, path))) {
+                    Ok((name, Some(file), path)) => self.add_loose(kind, name, &path, &file),
+                    Ok((_, None, _)) => {}
+                    Err(error) => self.outcome.left(error),
+                }
             }
-            self.keep_all_of(number);
-            return Ok(());
+        }
+    }
+
+    fn add_loose(&mut self, kind: EntryKind, name: [u8; 32], path: &std::path::Path, file: &fs::OpenFile) {
+        let size = file.size();
+        let fits = match kind {
+            EntryKind::Blob => check_blob_size(path, size, self.limits),
+            EntryKind::Plan => check_plan_size(path, size, self.limits),
+            EntryKind::PlanRecord | EntryKind::Selection => check_rows(path, record::rows_in(size), self.limits),
         };
-        if let Some(mark) = self.left.get_mut(number) {
-            *mark = false;
+        if let Err(error) = fits {
+            return self.outcome.left(error);
         }
-        self.sync(BTreeSet::from([self.directory.root().join(PACKS)]))?;
-        self.look_for_new_packs()?;
-        self.put_beside(pack, &sorted)?;
-        let is_gone = old.delete()?;
-        drop(self.directory.packs().refresh());
-        if !is_gone {
-            // Other upkeep has put it back.
-            self.keep_all_of(number);
-            return Ok(());
-        }
-        for dropped in &sorted.dropped {
-            if dropped.is_kept {
-                self.swept.shortened = self.swept.shortened.saturating_add(1);
-            } else {
-                self.swept.count(dropped.kind);
+        if matches!(kind, EntryKind::PlanRecord | EntryKind::Selection) {
+            let bytes = match file.read().map_err(StoreError::io("read", path)) {
+                Ok(bytes) => bytes,
+                Err(error) => return self.outcome.left(error),
+            };
+            if let Err(error) = check(kind, &name, path, &bytes) {
+                return self.refuse_loose(kind, &name, path, file, error);
+            }
+            if self.held_bytes.saturating_add(bytes.len()) <= MOST_HELD {
+                self.held_bytes = self.held_bytes.saturating_add(bytes.len());
+                self.held.insert((kind, name), bytes.as_slice().into());
             }
         }
-        self.swept.packs_rewritten = self.swept.packs_rewritten.saturating_add(1);
+        self.inodes.insert((kind, name), file.status().inode);
+        let stamp = hours(file.status().changed);
+        self.candidates.push(Candidate { kind, name, rank: 0, stamp, size, is_bad: false });
+    }
+
+    /// A loose file that is not packed: set aside if it is damaged, else it stays.
+    fn refuse_loose(&mut self, kind: EntryKind, name: &[u8; 32], path: &std::path::Path, file: &fs::OpenFile, error: StoreError) {
+        if error.is_damage() {
+            self.directory.set_aside(kind, name, path, file, &error);
+            self.directory.faults().entry(&error);
+            self.outcome.damaged = self.outcome.damaged.saturating_add(1);
+            self.outcome.problem(error);
+        } else {
+            self.outcome.left(error);
+        }
+    }
+
+    /// Looks at the rows of the packs that are to go. One whose rows cannot be read stays.
+    pub(super) fn list_packs(&mut self, step: &mut dyn FnMut(u64)) {
+        let packs = Arc::clone(&self.packs);
+        let mut count = 0_u64;
+        for (number, pack) in packs.iter().enumerate() {
+            if !self.folds(number) {
+                continue;
+            }
+            let before = self.candidates.len();
+            if let Err(error) = self.add_pack(number, pack, &mut count, step) {
+                self.candidates.truncate(before);
+                self.keep_pack(number);
+                self.outcome.left(error);
+            }
+        }
+    }
+
+    fn add_pack(&mut self, number: usize, pack: &Pack, count: &mut u64, step: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
+        let rank = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
+        let used = Snapshot::of(pack);
+        let written = hours(pack.status().changed);
+        for kind in EntryKind::ALL {
+            for row in pack.rows(kind) {
+                let row = row?;
+                let stamp = used.get(row.ordinal).unwrap_or(written);
+                self.candidates.push(Candidate { kind, name: row.name, rank, stamp, size: row.size, is_bad: false });
+                *count = count.saturating_add(1);
+                step(*count);
+            }
+        }
+        self.used.insert(number, used);
         Ok(())
     }
 
-    /// Spares what was used since it was decided upon.
-    fn spare_used(&mut self, number: usize, stamps: &RowStamps) {
-        let holdings = self.holdings;
-        let is_used = |copy: &Copied| copy.pack() == Some(number) && stamps.get(copy.ordinal) != copy.stamp;
-        for (plan, copies) in holdings.plans.entries() {
-            if self.removal.plans.has(plan) && copies.iter().any(is_used) {
-                self.spare(plan);
-            }
-        }
-        for kind in [EntryKind::PlanRecord, EntryKind::Selection] {
-            for naming in holdings.namings(kind) {
-                if self.removal.plans.has(naming.plan) && holdings.table(kind).copy(naming.record).is_some_and(is_used) {
-                    self.spare(naming.plan);
-                }
-            }
-        }
-        for (blob, copies) in holdings.blobs.entries() {
-            if copies.iter().any(is_used) {
-                self.removal.blobs.clear(blob);
-            }
+    fn folds(&self, number: usize) -> bool {
+        self.is_folded.get(number).copied().unwrap_or(false)
+    }
+
+    fn keep_pack(&mut self, number: usize) {
+        if let Some(folded) = self.is_folded.get_mut(number) {
+            *folded = false;
         }
     }
 
-    fn sort_rows(&mut self, number: usize, pack: &Arc<Pack>, stamps: &RowStamps) -> Result<Sorted, StoreError> {
-        let holdings = self.holdings;
-        let named = self.named_by_packs(Some(number));
-        let mut sorted = Sorted::default();
-        // Plans first: which blobs stay depends on them.
-        for (plan, copies) in holdings.plans.entries() {
-            let goes = self.removal.plans.has(plan) && !self.deferred.has(plan) && copies.iter().any(|copy| copy.pack() == Some(number));
-            if goes && named.has(plan) {
-                self.defer(plan);
-            }
-        }
-        let needed = self.needed_blobs(number);
-        for kind in EntryKind::ALL {
-            let table = holdings.table(kind);
-            for row in pack.rows(kind) {
-                let row = row?;
-                let dropped = |is_kept| Dropped { kind, name: row.name, ordinal: row.ordinal, stamp: stamps.get(row.ordinal), is_kept };
-                // An entry that was not there when the folder was listed cannot be: packs never change.
-                let Some(entry) = table.find(&row.name) else { continue };
-                let goes = match kind {
-                    EntryKind::Blob => self.removal.blobs.has(entry) && !needed.has(entry),
-                    EntryKind::Plan => self.removal.plans.has(entry) && !self.deferred.has(entry),
-                    EntryKind::PlanRecord | EntryKind::Selection => match self.shortened(kind, number, entry, pack, &row)? {
-                        Some(bytes) if bytes.is_empty() => true,
-                        Some(bytes) => {
-                            sorted.dropped.push(dropped(true));
-                            sorted.rows.kept.push(NewEntry { kind, name: row.name, size: bytes.len() as u64 });
-                            sorted.rows.hours.push(stamps.carried(row.ordinal));
-                            sorted.rows.shortened.insert((kind, row.name), bytes);
-                            continue;
-                        }
-                        None => false,
-                    },
-                };
-                if goes {
-                    sorted.dropped.push(dropped(false));
-                } else {
-                    sorted.rows.kept.push(NewEntry { kind, name: row.name, size: row.size });
-                    sorted.rows.hours.push(stamps.carried(row.ordinal));
-                }
-            }
-        }
-        Ok(sorted)
+    /// Whether there is anything to take.
+    pub(super) fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
     }
 
-    /// Blobs that a plan needs which stays, here or elsewhere.
-    fn needed_blobs(&self, number: usize) -> Marks {
-        let holdings = self.holdings;
-        let mut needed = Marks::none(holdings.blobs.len());
-        let mut before = None;
-        let mut stays = false;
-        for &(plan, blob) in &holdings.needs {
-            if before != Some(plan) {
-                before = Some(plan);
-                // Loose copies go later, if they go.
-                let elsewhere = |copy: &Copied| copy.pack().is_none_or(|pack| pack != number && self.is_left(pack));
-                stays = !self.removal.plans.has(plan) || self.deferred.has(plan) || holdings.plans.copies_of(plan).iter().any(elsewhere);
+    /// Chooses of each entry the one in front; a record only if no pack that stays is in front of it.
+    pub(super) fn choose(&mut self) -> Vec<NewEntry> {
+        self.candidates.sort_unstable_by_key(|candidate| (candidate.kind, candidate.name, candidate.rank));
+        let mut chosen = Vec::new();
+        let mut last = None;
+        for (place, candidate) in self.candidates.iter().enumerate() {
+            let entry = (candidate.kind, candidate.name);
+            if candidate.is_bad || last == Some(entry) {
+                continue;
             }
-            if stays {
-                needed.set(blob);
+            last = Some(entry);
+            if !self.is_hidden(candidate) {
+                chosen.push(place);
             }
         }
-        needed
+        self.chosen = chosen;
+        let new = |candidate: &Candidate| NewEntry { kind: candidate.kind, name: candidate.name, size: candidate.size };
+        self.chosen.iter().filter_map(|&place| self.candidates.get(place)).map(new).collect()
     }
 
-    /// What becomes of a record of a pack: `None` if it stays as it is, no bytes if it goes.
-    fn shortened(
-        &self,
-        kind: EntryKind,
-        number: usize,
-        entry: u32,
-        pack: &Arc<Pack>,
-        row: &PackRow,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
-        let table = self.holdings.table(kind);
-        let Some(copy) = table.copy_in_pack(entry, number) else { return Ok(None) };
-        if self.removal.records(kind).is_some_and(|marks| marks.has(entry)) || self.holdings.is_hidden(kind, copy) {
-            return Ok(Some(Vec::new()));
+    /// Whether a pack that stays has a good record in front of this one.
+    fn is_hidden(&self, candidate: &Candidate) -> bool {
+        if matches!(candidate.kind, EntryKind::Blob | EntryKind::Plan) {
+            return false;
         }
-        let mut named = namings_of(self.holdings.namings(kind), copy);
-        if !self.removal.dangling && !named.any(|naming| self.removal.plans.has(naming.plan)) {
-            return Ok(None);
-        }
-        let record = match packed_record(pack, row, self.limits) {
-            Ok(record) => record,
-            Err(error) if error.is_damage() => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let rows: Vec<_> = record.rows.iter().filter(|row| self.stays(row)).copied().collect();
-        Ok(match rows.len() {
-            0 => Some(Vec::new()),
-            left if left == record.rows.len() => None,
-            _ => Some(record::encode(record.kind, &row.name, &rows)),
+        let in_front = usize::try_from(candidate.rank.saturating_sub(1)).unwrap_or(0);
+        self.packs.iter().take(in_front).enumerate().filter(|(number, _)| !self.folds(*number)).any(|(_, pack)| {
+            let row = pack.find(candidate.kind, &candidate.name).ok().flatten();
+            row.is_some_and(|row| pack.check_value(&row).is_ok())
         })
     }
 
-    /// Writes the rows that stay into a new pack, and gives it its name.
-    fn publish_pack(&mut self, pack: &Arc<Pack>, sorted: &Sorted, progress: &mut Progress<'_>) -> Result<Arc<Pack>, StoreError> {
-        let new = publish_rows(self.directory, self.limits, pack, &sorted.rows, progress)?;
-        self.know_pack(new.path().to_owned());
-        Ok(new)
+    /// Stamps of what was chosen, in the order of the pack.
+    pub(super) fn stamps(&self) -> Vec<u8> {
+        let stamps = self.chosen.iter().filter_map(|&place| self.candidates.get(place)).map(|candidate| candidate.stamp);
+        stamps.flat_map(u32::to_le_bytes).collect()
     }
 
-    /// Puts beside a pack that has lost its name what somebody relies on of what was dropped.
-    fn put_beside(&mut self, pack: &Arc<Pack>, sorted: &Sorted) -> Result<(), StoreError> {
-        let holdings = self.holdings;
-        let now = RowStamps::of(pack);
-        let is_used = |dropped: &&Dropped| now.get(dropped.ordinal) != dropped.stamp;
-        let mut plans = BTreeSet::new();
-        let mut records = Vec::new();
-        for dropped in sorted.dropped.iter().filter(is_used) {
-            match dropped.kind {
-                EntryKind::Blob => self.put_loose(pack, EntryKind::Blob, &dropped.name)?,
-                EntryKind::Plan => plans.extend(holdings.plans.find(&dropped.name)),
-                EntryKind::PlanRecord | EntryKind::Selection => {
-                    let Some(row) = pack.find(dropped.kind, &dropped.name)? else { continue };
-                    let record = packed_record(pack, &row, self.limits)?;
-                    plans.extend(record.rows.iter().filter_map(|row| holdings.plans.find(&row.root.0)));
-                    records.push((dropped.kind, dropped.name, pack.read(&row, row.size)?));
-                }
-            }
+    /// Hands the bytes of an entry that was chosen to the sink. They are right if this succeeds; an error of the sink is `Ok(Err)`.
+    pub(super) fn read(&self, number: usize, sink: &mut Sink<'_>) -> Result<Result<(), StoreError>, StoreError> {
+        let Some(candidate) = self.chosen.get(number).and_then(|&place| self.candidates.get(place)) else { return Ok(Ok(())) };
+        let mut stopped = Ok(());
+        let mut take = |piece: &[u8]| {
+            stopped = sink(piece);
+            // The source has nothing to do with it.
+            if stopped.is_err() { Err(StoreError::io("write", self.directory.root())(std::io::ErrorKind::Other.into())) } else { Ok(()) }
+        };
+        let read = self.read_candidate(candidate, &mut take);
+        match stopped {
+            Err(_) => Ok(stopped),
+            Ok(()) => read.map(Ok),
         }
-        // What appeared in other packs has been spared by now.
-        for dropped in &sorted.dropped {
-            match dropped.kind {
-                EntryKind::Plan => plans.extend(holdings.plans.find(&dropped.name).filter(|&plan| !self.removal.plans.has(plan))),
-                EntryKind::Blob if holdings.blobs.find(&dropped.name).is_some_and(|blob| !self.removal.blobs.has(blob)) => {
-                    self.put_loose(pack, EntryKind::Blob, &dropped.name)?;
-                }
-                _ => {}
-            }
-        }
-        for plan in plans {
-            self.spare(plan);
-            for blob in holdings.needs_of(plan) {
-                if let Some(name) = holdings.blobs.name(blob) {
-                    self.put_loose(pack, EntryKind::Blob, name)?;
-                }
-            }
-            if let Some(name) = holdings.plans.name(plan) {
-                self.put_loose(pack, EntryKind::Plan, name)?;
-                self.restore_record(plan)?;
-            }
-        }
-        for (kind, name, bytes) in records {
-            self.directory.publish_new(kind, &name, &bytes)?;
-        }
-        Ok(())
     }
 
-    /// Makes a loose file of a row, if there is one and nothing else has the entry.
-    fn put_loose(&self, pack: &Arc<Pack>, kind: EntryKind, name: &[u8; 32]) -> Result<(), StoreError> {
-        let Some(row) = pack.find(kind, name)? else { return Ok(()) };
-        let bytes = pack.read(&row, row.size)?;
-        self.directory.publish(kind, name, &bytes).map(drop)
+    fn read_candidate(&self, candidate: &Candidate, take: &mut Sink<'_>) -> Result<(), StoreError> {
+        let Candidate { kind, ref name, rank, size, .. } = *candidate;
+        if let Some(bytes) = self.held.get(&(kind, *name)).filter(|_| rank == 0) {
+            return take(bytes);
+        }
+        let number = usize::try_from(rank).ok().and_then(|rank| rank.checked_sub(1));
+        if let Some(number) = number {
+            let Some(pack) = self.packs.get(number) else { return Ok(()) };
+            let vanished = || StoreError::MissingTarget { path: pack.path().to_owned(), what: kind.word(), named_by: "a row".into() };
+            let row = pack.find(kind, name)?.ok_or_else(vanished)?;
+            return pack.stream(&row, take);
+        }
+        let path = kind.file(self.directory.root(), name);
+        let gone = |e: std::io::ErrorKind| StoreError::io("read", &path)(e.into());
+        let file = entry::open(&path)?.ok_or_else(|| gone(std::io::ErrorKind::NotFound))?;
+        if file.size() != size {
+            return Err(gone(std::io::ErrorKind::Interrupted));
+        }
+        if kind == EntryKind::Blob {
+            let mut hasher = blake3::Hasher::new();
+            let mut stopped = Ok(());
+            let read = file.pieces(0, size, |piece| {
+                hasher.update(piece);
+                stopped = take(piece);
+                stopped.is_ok()
+            });
+            read.map_err(StoreError::io("read", &path))?;
+            stopped?;
+            let found = hipplan_serialize::ContentHash(*hasher.finalize().as_bytes());
+            return entry::check_content(&path, "content hash", &found, &hipplan_serialize::ContentHash(*name));
+        }
+        // A record that was replaced by another of the same size is not the one whose file is to go.
+        if self.inodes.get(&(kind, *name)) != Some(&file.status().inode) {
+            return Err(gone(std::io::ErrorKind::Interrupted));
+        }
+        let bytes = file.read().map_err(StoreError::io("read", &path))?;
+        check(kind, name, &path, &bytes)?;
+        take(&bytes)
     }
 
-    /// Removes a pack that was written for nothing; rows that somebody relies on already become loose files.
-    fn withdraw(&self, pack: &Arc<Pack>, hours: &[u32]) -> Result<(), StoreError> {
-        let Some(condemned) = condemn_pack(self.directory, pack.path(), pack.status().inode)? else { return Ok(()) };
-        let now = RowStamps::of(pack);
-        for kind in EntryKind::ALL {
-            for row in pack.rows(kind) {
-                let row = row?;
-                let before = hours.get(row.ordinal as usize).copied().filter(|&hours| hours != 0);
-                if now.hours(row.ordinal) == before {
-                    continue;
-                }
-                match kind {
-                    EntryKind::Blob | EntryKind::Plan => self.put_loose(pack, kind, &row.name)?,
-                    EntryKind::PlanRecord | EntryKind::Selection => {
-                        self.directory.publish_new(kind, &row.name, &pack.read(&row, row.size)?).map(drop)?;
-                    }
-                }
+    /// Reads all that was chosen, from number `from` on, and takes what is bad out of the choice.
+    pub(super) fn check_from(&mut self, from: usize) {
+        for number in from..self.chosen.len() {
+            if let Err(error) = self.read(number, &mut |_| Ok(())) {
+                self.refuse(number, error);
             }
         }
-        condemned.delete().map(drop)
     }
 
-    /// Others are at work on a pack: nothing goes of what it holds or names.
-    fn keep_all_of(&mut self, number: usize) {
-        let holdings = self.holdings;
-        let is_here = |copy: &Copied| copy.pack() == Some(number);
-        for (plan, copies) in holdings.plans.entries() {
-            if copies.iter().any(is_here) {
-                self.spare(plan);
+    fn refuse(&mut self, number: usize, error: StoreError) {
+        let Some(candidate) = self.chosen.get(number).and_then(|&place| self.candidates.get_mut(place)) else { return };
+        candidate.is_bad = true;
+        let Candidate { kind, name, rank, .. } = *candidate;
+        if rank == 0 {
+            let path = kind.file(self.directory.root(), &name);
+            if let Ok(Some(file)) = entry::open(&path) {
+                self.refuse_loose(kind, &name, &path, &file, error);
             }
+        } else if error.is_damage() {
+            self.directory.faults().entry(&error);
+            self.outcome.damaged = self.outcome.damaged.saturating_add(1);
+            self.outcome.problem(error);
+        } else {
+            // What cannot be read now may be readable another time.
+            self.keep_pack(usize::try_from(rank.saturating_sub(1)).unwrap_or(usize::MAX));
+            self.outcome.left(error);
         }
-        for kind in [EntryKind::PlanRecord, EntryKind::Selection] {
-            for naming in holdings.namings(kind) {
-                if holdings.table(kind).copy(naming.record).is_some_and(is_here) {
-                    self.spare(naming.plan);
-                }
-            }
-        }
+    }
+
+    /// The loose files that were packed, in the order of their folders.
+    pub(super) fn folded_files(&self) -> Vec<Folded> {
+        let chosen = self.chosen.iter().filter_map(|&place| self.candidates.get(place)).filter(|candidate| candidate.rank == 0);
+        chosen
+            .filter_map(|&Candidate { kind, name, stamp, .. }| Some(Folded { kind, name, stamp, inode: *self.inodes.get(&(kind, name))? }))
+            .collect()
+    }
+
+    /// The packs that were folded, with their stamps.
+    pub(super) fn folded_packs(&self) -> impl Iterator<Item = (&Arc<Pack>, &Snapshot)> {
+        self.packs.iter().enumerate().filter_map(|(number, pack)| Some((pack, self.used.get(&number).filter(|_| self.folds(number))?)))
     }
 }
 
-/// Writes rows of a pack into a new one of the same generation, and gives it its name. Their bytes are checked.
-pub(super) fn publish_rows(
-    directory: &Directory,
-    limits: &Limits,
-    pack: &Arc<Pack>,
-    new: &NewRows,
-    progress: &mut Progress<'_>,
-) -> Result<Arc<Pack>, StoreError> {
-    let mut counter = Counter::new(progress, "writing packs anew", Some(new.kept.len() as u64));
-    let mut rows = EntryKind::ALL.into_iter().flat_map(|kind| pack.rows(kind));
-    let tmp = directory.temp_folder()?;
-    // A pack whose tables are damaged may have lost it.
-    let provenance = pack.provenance().unwrap_or_default();
-    // Entries are asked for in the order of the rows.
-    let written = write(&tmp, &new.kept, &provenance, &mut |number, sink| {
-        counter.one();
-        let Some(entry) = new.kept.get(number) else { return Ok(()) };
-        // An error of the rows is one that was there when they were chosen: behind it none was.
-        let row = rows.by_ref().flatten().find(|row| (row.kind, row.name) == (entry.kind, entry.name));
-        match (row, new.shortened.get(&(entry.kind, entry.name))) {
-            (_, Some(bytes)) => sink(bytes),
-            (Some(row), None) => pack.stream(&row, sink),
-            (None, None) => Ok(()),
+/// Whether bytes are what the name says. Those of another version are not known to be, and are not taken.
+fn check(kind: EntryKind, name: &[u8; 32], path: &std::path::Path, bytes: &[u8]) -> Result<(), StoreError> {
+    match kind {
+        EntryKind::Blob => {
+            let found = hipplan_serialize::Digest::of(bytes).hash;
+            entry::check_content(path, "content hash", &found, &hipplan_serialize::ContentHash(*name))
         }
-    })?;
-    let generation = pack.path().file_name().and_then(|name| layout::parse_pack(name.to_str()?)).map_or(0, |(generation, _)| generation);
-    let path = directory.root().join(PACKS).join(layout::pack_name(generation, &written.root));
-    if let Some(used) = Used::open(&path, u32::try_from(new.hours.len()).unwrap_or(u32::MAX), true) {
-        used.fill(&new.hours);
-    }
-    fs::rename(written.temp, &path).map_err(StoreError::io("create the file", &path))?;
-    directory.sync_name(&path)?;
-    let opened = Pack::open(&path, limits)?;
-    opened.map(Arc::new).ok_or_else(|| StoreError::MissingTarget {
-        path,
-        what: "pack",
-        named_by: "upkeep, which has just written it".into(),
-    })
-}
-
-impl Holdings {
-    /// The blobs that a plan needs.
-    pub(super) fn needs_of(&self, plan: u32) -> impl Iterator<Item = u32> + '_ {
-        let start = self.needs.partition_point(|&(other, _)| other < plan);
-        self.needs.get(start..).unwrap_or_default().iter().take_while(move |(other, _)| *other == plan).map(|&(_, blob)| blob)
-    }
-
-    /// Whether a copy of a record is never read, because a good one is looked at before it.
-    pub(super) fn is_hidden(&self, kind: EntryKind, copy: u32) -> bool {
-        self.hidden(kind).has(copy)
+        EntryKind::Plan => {
+            let view = PlanView::open(bytes).map_err(damaged(path))?;
+            view.verify().map_err(damaged(path))?;
+            check_root(path, &view, name).map(drop)
+        }
+        EntryKind::PlanRecord | EntryKind::Selection => {
+            let decoded = record::decode(kind, name, bytes);
+            decoded.map(drop).map_err(|cause| StoreError::Record { path: path.to_owned(), cause })
+        }
     }
 }

@@ -1,10 +1,14 @@
-//! Looking after a folder of the store: how much there is, what is kept, what goes.
+//! Looking after a folder of the store: how much there is, what is kept, what goes, and in how many files it stands.
 
 mod alone;
 mod away;
+mod carry;
+mod compact;
 mod decide;
 mod fold;
 mod gc;
+mod generation;
+mod group;
 mod leftovers;
 mod pins;
 mod progress;
@@ -12,6 +16,7 @@ mod reach;
 mod removal;
 mod remove;
 mod repair;
+mod rewrite;
 mod shorten;
 mod stamps;
 mod sweep;
@@ -19,9 +24,11 @@ mod table;
 pub(crate) mod trash;
 mod usage;
 
+pub use compact::{CompactOptions, CompactReport};
 pub use gc::{GcOptions, GcReport};
+pub use group::Group;
 pub use pins::{Pin, PinSet};
-pub use progress::UpkeepStep;
+pub use progress::UpkeepProgress;
 pub use remove::RemoveReport;
 pub use repair::{RepairOptions, RepairReport};
 pub use usage::{EntryInfo, KindStat, StoreStat, Usage};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 fn repair(store: &Store) -> RepairReport {
-    store.repair(&Default::default(), |_| ()).unwrap()
+    store.repair(&Default::default(), &()).unwrap()
 }
 
 fn files(store: &Store, kind: EntryKind) -> Vec<PathBuf> {

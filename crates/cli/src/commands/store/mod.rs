@@ -1,5 +1,6 @@
 //! `hipplan store`: one file per subcommand.
 
+mod compact;
 mod gc;
 mod ls;
 mod named;
@@ -39,6 +40,8 @@ enum StoreCommand {
     Unpin(pins::Unpin),
     /// List the pins
     Pins(pins::List),
+    /// Fold loose files and small packs into one pack
+    Compact(compact::Compact),
     /// Put right what `verify` finds wrong
     Repair(repair::Repair),
 }
@@ -55,6 +58,7 @@ impl Store {
             StoreCommand::Pin(command) => command.run(global),
             StoreCommand::Unpin(command) => command.run(global),
             StoreCommand::Pins(command) => command.run(global),
+            StoreCommand::Compact(command) => command.run(global),
             StoreCommand::Repair(command) => command.run(global),
         }
     }

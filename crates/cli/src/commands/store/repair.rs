@@ -24,7 +24,7 @@ impl Repair {
         let mut options = RepairOptions::default();
         options.grace = self.grace;
         let steps = Steps::new(global);
-        let report = store.repair(&options, |step| steps.show(step))?;
+        let report = store.repair(&options, &steps)?;
         drop(steps);
         let collected = &report.collected;
         if global.json {

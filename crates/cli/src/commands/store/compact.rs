@@ -1,0 +1,58 @@
+//! `hipplan store compact`
+
+use crate::progress::Steps;
+use crate::{Exit, Global, location, output};
+use hipplan::CompactOptions;
+use serde_json::json;
+
+/// Fold loose files, and small packs if there are many, into one pack
+///
+/// May run while the store is in use; readers miss nothing. Needs room for the new pack beside what goes into it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code: 0, or 1 if something is damaged, could not be read, or could not be removed.")]
+pub(crate) struct Compact {
+    /// Fold all packs, and not only the small ones
+    #[arg(long)]
+    all: bool,
+}
+
+impl Compact {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let store = location::existing(global)?;
+        let mut options = CompactOptions::default();
+        options.all = self.all;
+        let steps = Steps::new(global);
+        let report = store.compact(&options, &steps)?;
+        drop(steps);
+        if global.json {
+            output::json(&json!({
+                "pack": report.pack.as_ref().map(|path| path.display().to_string()),
+                "entries": report.entries,
+                "bytes": report.bytes,
+                "files_folded": report.files_folded,
+                "files_kept": report.files_kept,
+                "packs_folded": report.packs_folded,
+                "damaged": report.damaged,
+                "left": report.left,
+                "put_back": report.put_back.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
+                "problems": report.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            }))?;
+        } else {
+            for problem in &report.problems {
+                output::problem(problem)?;
+            }
+            match &report.pack {
+                Some(path) => output::line(format_args!(
+                    "{} entries, {}, of {} files and {} packs, in {}",
+                    report.entries,
+                    output::bytes(report.bytes),
+                    report.files_folded,
+                    report.packs_folded,
+                    output::path(path)
+                ))?,
+                None => output::line("nothing to fold")?,
+            }
+        }
+        Ok(if report.problems.is_empty() { Exit::Good } else { Exit::Findings })
+    }
+}
