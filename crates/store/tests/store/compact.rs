@@ -12,13 +12,13 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) fn compact(store: &Store) -> CompactReport {
-    store.compact(&CompactOptions::default(), |_| ()).unwrap()
+    store.compact(&CompactOptions::default(), &()).unwrap()
 }
 
 fn compact_all(store: &Store) -> CompactReport {
     let mut options = CompactOptions::default();
     options.all = true;
-    store.compact(&options, |_| ()).unwrap()
+    store.compact(&options, &()).unwrap()
 }
 
 /// What was put of a graph.
@@ -127,7 +127,7 @@ fn small_packs_are_folded_when_there_are_many_and_large_ones_stay() {
     let mut most = 0;
     for graph in graphs(300..312) {
         puts.push(put_graph(&store, &graph));
-        store.compact(&options, |_| ()).unwrap();
+        store.compact(&options, &()).unwrap();
         most = most.max(packs(&store).len());
     }
     assert!(most <= 6, "{most}");
@@ -275,7 +275,7 @@ fn a_call_that_fails_loses_nothing() {
     let mut options = CompactOptions::default();
     options.all = true;
     // What cannot be removed or written is told, and nothing more.
-    let act = |store: &Store| drop(store.compact(&options, |_| ()));
+    let act = |store: &Store| drop(store.compact(&options, &()));
     fail_each_call(fresh, act, |store, puts: &Vec<Put>, what| {
         assert_whole(store, puts, what);
         // The next one finishes what was left.
@@ -401,7 +401,7 @@ fn compactions_at_once_are_right() {
     let other = |store: &Store| {
         let id = put(store, &newer);
         assert!(store.put_selection(&key, &[id]).unwrap().is_persisted());
-        store.compact(&options, |_| ()).unwrap();
+        store.compact(&options, &()).unwrap();
     };
     in_between(fresh, other, |store, what| {
         let newest = put(store, &newer);
@@ -494,6 +494,6 @@ fn a_store_that_may_not_be_written_is_not() {
     put_graph(&store, b"g");
     let before = tree(store.root());
     let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
-    assert_eq!(reader.compact(&CompactOptions::default(), |_| ()).unwrap_err().code(), "read-only");
+    assert_eq!(reader.compact(&CompactOptions::default(), &()).unwrap_err().code(), "read-only");
     assert_eq!(tree(store.root()), before);
 }
