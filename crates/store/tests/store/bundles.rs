@@ -174,6 +174,22 @@ fn one_bad_entry_does_not_sink_the_rest() {
 }
 
 #[test]
+fn a_plan_record_that_is_damaged_in_a_bundle_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("b.hpbundle");
+    let origin = store_in(dir.path(), "origin");
+    let (plan, _, key) = fill(&origin, b"one");
+    export_all(&origin, &file);
+    damage(&file, &record::encode(RecordKind::Plan, &plan.key.0, &[plan]));
+    let target = store_in(dir.path(), "target");
+    let report = target.import(&file, &LayerOptions::default()).unwrap();
+    assert_eq!((report.new, report.problems.len()), ([1; 4], 1));
+    assert_eq!(target.find_plan(&plan.key).hit(), Some(plan));
+    assert_eq!(rows(&target, &key), [plan]);
+    assert!(target.verify().is_clean(), "{:?}", target.verify());
+}
+
+#[test]
 fn each_way_of_being_no_bundle_is_told_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("b.hpbundle");
