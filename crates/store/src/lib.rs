@@ -27,6 +27,7 @@
 )]
 
 mod blob;
+mod bundle;
 mod entry;
 mod error;
 mod far;
@@ -46,8 +47,14 @@ mod remote;
 mod selections;
 mod store;
 mod turn;
+mod upkeep;
 
 pub use blob::Blob;
+pub use bundle::{
+    BundleFacts, ExportReport, ExportedPlan, ImportReport, KeyError, LayerOptions, LayerOptionsError, MergeReport, PublicKey, SecretKey,
+    SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
+    wrap_bundle,
+};
 pub use error::StoreError;
 pub use far::RemoteOptions;
 pub use layer::VerifyReport;
@@ -62,6 +69,10 @@ pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
 pub use turn::{Turn, TurnOptions, Turned};
+pub use upkeep::{
+    CompactOptions, CompactReport, EntryInfo, GcOptions, GcReport, Group, KindStat, Pin, PinSet, RemoveReport, RepairOptions, RepairReport,
+    StoreStat, UpkeepStep, Usage,
+};
 
 /// Seeing and failing every call to the file system, for tests.
 #[cfg(any(test, feature = "testing"))]

@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+mod bundle;
 mod check;
 mod compile;
 mod completions;
@@ -48,12 +49,14 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// List the plans of the store
     Ls(ls::Ls),
-    /// Look after the store itself
-    Store(store::Store),
     /// Tell whether the store answers a graph, and if not, why, which entry is nearest, and what differs
     Why(why::Why),
     /// Tell which problems of a run are precompiled
     Coverage(coverage::Coverage),
+    /// Look after the store itself
+    Store(store::Store),
+    /// Make, check, sign and take in bundles: files of many plans that travel
+    Bundle(bundle::Bundle),
     /// Put an installed MIOpen behind a wrapper that can forward its calls to stored plans, and undo that
     Shim(shim::Shim),
     /// Print a completion script for a shell
@@ -75,9 +78,10 @@ impl Command {
             Self::Explain(command) => command.run(global),
             Self::Verify(command) => command.run(global),
             Self::Ls(command) => command.run(global),
-            Self::Store(command) => command.run(global),
             Self::Why(command) => command.run(global),
             Self::Coverage(command) => command.run(global),
+            Self::Store(command) => command.run(global),
+            Self::Bundle(command) => command.run(global),
             Self::Shim(command) => command.run(global),
             Self::Completions(command) => command.run(),
         }

@@ -1,10 +1,12 @@
 //! The packs of a folder, as this process knows them.
 
 use super::stamps::hours;
+use crate::bundle::{Trust, is_refusal};
 use crate::layout::{self, PACKS};
 use crate::pack::{Pack, Used};
-use crate::{EntryKind, Limits, StoreError, fs};
+use crate::{Limits, StoreError, faults, fs};
 use arc_swap::ArcSwap;
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,13 +15,20 @@ use std::time::{Duration, SystemTime};
 /// A listing made this soon after the folder changed may have missed a change of the same tick of the clock.
 const UNSETTLED: Duration = Duration::from_secs(2);
 
+/// Listings of a folder whose packs come and go, before one is made do with.
+const MOST_LISTINGS: u32 = 32;
+
+/// Packs, a fault, and whether one has vanished.
+type Opened = (Vec<Arc<Pack>>, Option<StoreError>, bool);
+
 /// The packs of a folder. Readers take no lock: the list is replaced whole.
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
+    trust: Trust,
     listing: OnceLock<ArcSwap<Listing>>,
-    /// One thread lists at a time; the others go on with what there is.
-    listing_now: Mutex<()>,
+    /// One thread lists at a time; the others go on with what there is. Holds the packs that were found not to be trusted, which is told once.
+    listing_now: Mutex<HashSet<PathBuf>>,
 }
 
 /// What a listing of the folder gave.
@@ -34,8 +43,13 @@ struct Listing {
 }
 
 impl Packs {
-    pub(super) fn of(root: &Path) -> Self {
-        Self { folder: root.join(PACKS), listing: OnceLock::new(), listing_now: Mutex::new(()) }
+    pub(super) fn of(root: &Path, trust: Trust) -> Self {
+        Self { folder: root.join(PACKS), trust, listing: OnceLock::new(), listing_now: Mutex::default() }
+    }
+
+    /// Whose packs are used.
+    pub(super) fn trust(&self) -> &Trust {
+        &self.trust
     }
 
     /// The packs that are known, newest first. None are before the first [`refresh`](Self::refresh).
@@ -74,9 +88,9 @@ impl Packs {
         if before.inode == Some(status.inode) && before.changed == Some(status.changed) {
             return Ok(None);
         }
-        let _one = self.listing_now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.listing_now.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.listing().load_full();
-        let (listing, fault) = self.list(&before, &status)?;
+        let (listing, fault) = self.list(&before, &status, &mut refused)?;
         let is_new = listing.packs.len() != before.packs.len() || listing.packs.iter().zip(&*before.packs).any(|(a, b)| !Arc::ptr_eq(a, b));
         let packs = listing.packs.clone();
         self.listing().store(Arc::new(listing));
@@ -88,12 +102,35 @@ impl Packs {
     }
 
     /// Lists the folder. Packs that are open already stay open.
-    fn list(&self, before: &Listing, status: &fs::Status) -> Result<(Listing, Option<StoreError>), StoreError> {
+    ///
+    /// A pack that vanishes between the listing and the opening has been folded into another one, which came before it went: so the folder
+    /// is listed again, for what was in it must not be missed.
+    fn list(
+        &self,
+        before: &Listing,
+        status: &fs::Status,
+        refused: &mut HashSet<PathBuf>,
+    ) -> Result<(Listing, Option<StoreError>), StoreError> {
         // The folder's time was taken before its names are: a change in between is seen the next time.
         let is_settled = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
+        let mut tries = 0_u32;
+        loop {
+            let (packs, fault, has_vanished) = self.open_all(before, refused)?;
+            tries = tries.saturating_add(1);
+            if has_vanished && tries < MOST_LISTINGS {
+                continue;
+            }
+            let stamps = packs.iter().map(|_| OnceLock::new()).collect();
+            let changed = (is_settled && fault.is_none() && tries == 1).then_some(status.changed);
+            return Ok((Listing { packs: packs.into(), stamps, changed, inode: Some(status.inode) }, fault));
+        }
+    }
+
+    /// The packs that are there now, newest first, with what keeps one from being opened, and whether one has vanished.
+    fn open_all(&self, before: &Listing, refused: &mut HashSet<PathBuf>) -> Result<Opened, StoreError> {
         let names = fs::list(&self.folder).map_err(StoreError::io("list the folder", &self.folder))?;
         let mut packs = Vec::new();
-        let mut fault = None;
+        let (mut fault, mut has_vanished) = (None, false);
         for name in names.iter().rev() {
             if name.to_str().and_then(layout::parse_pack).is_none() {
                 continue;
@@ -104,29 +141,30 @@ impl Packs {
                 continue;
             }
             match Pack::open(&path, &Limits::default()) {
-                Ok(Some(pack)) => packs.push(Arc::new(pack)),
-                // Replaced by another since the folder was listed.
-                Ok(None) => {}
+                Ok(Some(pack)) => match self.trust.check(&pack) {
+                    Ok(()) => packs.push(Arc::new(pack)),
+                    // It stays so until the folder changes.
+                    Err(error) if is_refusal(&error) => {
+                        if refused.insert(path) {
+                            faults::not_trusted(&error);
+                        }
+                    }
+                    Err(error) => fault = Some(error),
+                },
+                Ok(None) => has_vanished = true,
                 Err(error) => fault = Some(error),
             }
         }
-        let stamps = packs.iter().map(|_| OnceLock::new()).collect();
-        let changed = (is_settled && fault.is_none()).then_some(status.changed);
-        Ok((Listing { packs: packs.into(), stamps, changed, inode: Some(status.inode) }, fault))
+        Ok((packs, fault, has_vanished))
     }
 
     /// Notes that a row was used, if that was not done in this hour.
     pub(super) fn stamp(&self, pack: &Pack, ordinal: u32, now: SystemTime) {
         let listing = self.listing().load();
         let Some(at) = listing.packs.iter().position(|known| std::ptr::eq(&**known, pack)) else { return };
-        let used = listing.stamps.get(at).map(|used| used.get_or_init(|| Used::open(pack.path(), rows_in_all(pack), true)));
+        let used = listing.stamps.get(at).map(|used| used.get_or_init(|| Used::open(pack.path(), pack.rows_in_all(), true)));
         if let Some(Some(used)) = used {
             used.stamp(ordinal, hours(now));
         }
     }
-}
-
-/// Rows of all kinds.
-fn rows_in_all(pack: &Pack) -> u32 {
-    EntryKind::ALL.into_iter().fold(0, |sum, kind| sum.saturating_add(pack.len(kind)))
 }

@@ -20,7 +20,7 @@ pub use error::{EntryId, PackError};
 pub(crate) use reader::{Pack, PackRow};
 pub(crate) use signature::SignatureBlock;
 pub(crate) use used::Used;
-pub(crate) use writer::{NewEntry, Written, write};
+pub(crate) use writer::{NewEntry, Sink, Written, write};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Reading a pack: opening it, finding a name, and the bytes of an entry.
 
 use super::error::{EntryId, PackError};
-use super::format::{ALIGN, HEADER, Header, RawRow, Table};
+use super::format::{ALIGN, HEADER, Header, MOST_SIGNATURES, RawRow, Table};
 use crate::{Blob, EntryKind, Limits, StoreError, fs};
 use bytemuck::Zeroable;
 use hipplan_serialize::{AlignedBytes, ContentHash};
@@ -52,6 +52,31 @@ impl PackRow {
 }
 
 impl Pack {
+    /// Bytes of a header.
+    pub(crate) const HEADER: usize = HEADER;
+    /// No pack has more signatures.
+    pub(crate) const MOST_SIGNATURES: u64 = MOST_SIGNATURES;
+
+    /// Checks what a file of so many bytes begins with.
+    pub(crate) fn check_header(bytes: &[u8; HEADER], file: u64, limits: &Limits) -> Result<(), PackError> {
+        Header::decode(bytes, file, limits).map(drop)
+    }
+
+    /// The same pack under another name, where the one that it was opened with says nothing to anybody.
+    pub(crate) fn called(self, path: &Path) -> Self {
+        Self { path: path.to_owned(), ..self }
+    }
+
+    /// Hands out the whole file, signatures included, as it stands.
+    pub(crate) fn copy(&self, sink: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let mut stopped = Ok(());
+        self.pieces(0, self.file.size(), |piece| {
+            stopped = sink(piece);
+            stopped.is_ok()
+        })?;
+        stopped
+    }
+
     /// Opens a pack; `None` when there is no such file. Only its header is read, so the cost does not depend on what it holds.
     pub(crate) fn open(path: &Path, limits: &Limits) -> Result<Option<Self>, StoreError> {
         let file = match fs::open(path) {
@@ -93,6 +118,11 @@ impl Pack {
     /// Number of entries of a kind.
     pub(crate) fn len(&self, kind: EntryKind) -> u32 {
         self.header.table(kind).rows
+    }
+
+    /// Number of entries of all kinds.
+    pub(crate) fn rows_in_all(&self) -> u32 {
+        EntryKind::ALL.into_iter().fold(0, |sum, kind| sum.saturating_add(self.len(kind)))
     }
 
     /// Length of the file.

@@ -1,0 +1,34 @@
+//! Looking after a folder of the store: how much there is, what is kept, what goes.
+
+mod alone;
+mod away;
+mod carry;
+mod compact;
+mod decide;
+mod fold;
+mod gather;
+mod gc;
+mod generation;
+mod group;
+mod leftovers;
+mod pins;
+mod progress;
+mod reach;
+mod removal;
+mod remove;
+mod repair;
+mod stamps;
+mod sweep;
+mod table;
+pub(crate) mod trash;
+mod usage;
+
+pub use compact::{CompactOptions, CompactReport};
+pub use gc::{GcOptions, GcReport};
+pub use group::Group;
+pub use pins::{Pin, PinSet};
+pub use progress::UpkeepStep;
+pub use remove::RemoveReport;
+pub use repair::{RepairOptions, RepairReport};
+pub use usage::{EntryInfo, KindStat, StoreStat, Usage};
+pub(crate) use usage::{entries_of_directory, entries_of_pack, stat_bundle, stat_directory};
