@@ -72,6 +72,12 @@
 #define HIPPLAN_OPEN_DEGRADE 2
 
 /*
+ `hipplan_open_options_t::flags`: plans must have been compiled before. `hipplan_compile` compiles nothing: it answers `HIPPLAN_OK` if a usable
+ plan is stored and `HIPPLAN_MISS` if not. Nothing is written, as with `HIPPLAN_OPEN_READ_ONLY`.
+ */
+#define HIPPLAN_OPEN_REQUIRE_PRECOMPILED 4
+
+/*
  `hipplan_execute_options_t::flags`: an entry for a scalar with a default replaces the default.
  */
 #define HIPPLAN_EXECUTE_OVERRIDE 1
@@ -410,7 +416,8 @@ hipplan_status_t hipplan_bind_by_key(const hipplan_t *library,
  milliseconds to minutes, and starts compilers as child processes, never the calling program itself.
 
  `HIPPLAN_UNSUPPORTED`: no engine takes the graph, there is no compiler for the device, or this library was built without one. `HIPPLAN_COMPILE`: a
- compiler failed. `HIPPLAN_STORE`: the store cannot be written.
+ compiler failed. `HIPPLAN_STORE`: the store cannot be written. `HIPPLAN_MISS`: opened with `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`, and no usable
+ plan is stored.
  */
 hipplan_status_t hipplan_compile(const hipplan_t *library,
                                  const void *graph,

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::types::{HIPPLAN_OPEN_DEGRADE, HIPPLAN_OPEN_READ_ONLY, HIPPLAN_STORE};
 use hipplan_exec::{CodeObjects, Loaders};
 use hipplan_serialize::{AlignedBytes, Digest, GraphKey, PlanRef, Policy, SelectionKey};
-use hipplan_store::{Lookup, Mode, PlanBytes, Store};
+use hipplan_store::{LayerOptions, Lookup, Mode, PlanBytes, SignaturePolicy, Store};
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
 use std::fmt;
@@ -36,14 +36,25 @@ impl Layers {
         if let Some(i) = paths.iter().position(|path| path.as_os_str().is_empty()) {
             return Err(Failure::argument(format!("the name of store {i} is empty")));
         }
+        // The first place is the caller's own. What is read below it, and a bundle in its place, must be signed as the environment says.
+        let options = match LayerOptions::from_environment() {
+            Ok(options) => options,
+            // Nobody is trusted where it is not understood who is.
+            Err(error) if degrade => {
+                tracing::warn!(cause = %error, "no layer below the plan store is read");
+                LayerOptions { signatures: SignaturePolicy::Require, trusted: Vec::new() }
+            }
+            Err(error) => return Err(Failure::new(HIPPLAN_STORE, error.to_string())),
+        };
+        let own = LayerOptions::default();
         let mut store: Option<Store> = None;
         for (i, path) in paths.iter().enumerate() {
             store = match store {
                 None if i == 0 && !read_only && degrade => Some(Store::open_or_degrade(path)),
                 None if i == 0 && !read_only => Some(Store::open(path, Mode::ReadWrite)?),
-                Some(store) if degrade => Some(store.with_layer_or_warn(path)),
-                Some(store) => Some(store.with_layer(path)?),
-                None => match Store::open_layer(path) {
+                Some(store) if degrade => Some(store.with_layer_options_or_warn(path, &options)),
+                Some(store) => Some(store.with_layer_options(path, &options)?),
+                None => match Store::open_layer_options(path, if i == 0 && path.is_dir() { &own } else { &options }) {
                     Ok(store) => Some(store),
                     Err(error) if degrade => {
                         tracing::warn!(cause = %error, advice = error.advice(), "a plan store cannot be used and counts as empty");

@@ -36,9 +36,12 @@ struct Cli {
 /// Options of every subcommand.
 #[derive(Debug, clap::Args)]
 struct Global {
-    /// Store folder [default: $HIPPLAN_STORE, else $XDG_CACHE_HOME/hipplan/store, else ~/.cache/hipplan/store]
+    /// Store folder [default: $HIPPLAN_STORE, else one of the user's cache folder; `hipplan store where` tells]
     #[arg(long, global = true, value_name = "DIR")]
     store: Option<std::path::PathBuf>,
+    /// Bundle, or folder of another store, to be read below the store; may be given several times, before those of $HIPPLAN_LAYERS
+    #[arg(long, global = true, value_name = "PATH")]
+    layer: Vec<std::path::PathBuf>,
     /// Print JSON instead of a table
     #[arg(long, global = true)]
     json: bool,
@@ -62,6 +65,8 @@ Examples:
   hipplan why graph.json --store plans        is its plan there? if not, what is nearest and what differs
   hipplan coverage training.log --store plans how much of a run is precompiled
   hipplan ls --store plans --json
+  hipplan bundle export -o all.hpbundle       all plans of the store in one file, to be read with --layer
+  hipplan store where                         which store is used, and why
 
 Exit codes:
   0  everything was done and is as it should be

@@ -4,6 +4,7 @@
 //! inside a shell whose lengths and digests are right, or as changes to something valid. Without shells nearly every input would end at
 //! the first digest.
 
+mod bundle;
 mod code_object;
 mod container;
 mod driver;
@@ -11,6 +12,7 @@ mod elf_split;
 mod engine;
 mod graph;
 mod json;
+mod pack;
 mod plan;
 mod record;
 
@@ -75,13 +77,15 @@ impl Target {
 }
 
 /// All targets.
-pub static TARGETS: [Target; 13] = [
+pub static TARGETS: [Target; 15] = [
     Target::new("graph_buffer", "a bare hipDNN graph buffer", graph::buffer),
     Target::new("graph_artifact", "a native graph artifact", graph::artifact),
     Target::new("canonical_encoding", "a canonical encoding", graph::encoding),
     Target::new("plan_file", "a plan file", plan::file),
     Target::new("plan_payload", "a provider payload container", plan::payload),
     Target::new("store_record", "an index record of the store", record::record),
+    Target::new("pack", "a pack of the store", pack::pack),
+    Target::new("bundle", "a wrapped bundle", bundle::bundle),
     Target::new("hipdnn_container", "hipDNN's plan envelope and HDGP container", container::container),
     Target::new("engine_tables", "engine details and engine configs", engine::tables),
     Target::new("code_object", "an AMD code object and its metadata note", code_object::read),

@@ -8,7 +8,8 @@ use hipplan_serialize::hipdnn::{Container, PlanEnvelope};
 use hipplan_serialize::import::import_any;
 use hipplan_serialize::plan::{PayloadHead, PlanView};
 use hipplan_serialize::{GraphError, Limits, VerifiedGraph, canon, json};
-use hipplan_store::record::{self, RecordKind};
+use hipplan_store::EntryKind;
+use hipplan_store::record;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

@@ -65,5 +65,12 @@ pub use hipplan_serialize::{
     TensorAttributes, TensorHandle, TensorIx, TensorValue, TensorView, Uid, VerifiedGraph, aligned, artifact, canon, diff, engine_id,
     engine_id_of_text, engine_id_text, explain, floors, form, graph, hipdnn, json, ops,
 };
-pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport, default_store_path};
+pub use hipplan_store::{
+    BundleFacts, ExportReport, ExportedPlan, ImportReport, LayerOptions, LayerOptionsError, MergeReport, PublicKey, SecretKey,
+    SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
+    wrap_bundle,
+};
+pub use hipplan_store::{Candidate, Location, LocationSource, Verdict as LocationVerdict, default_store_path, locate, look_at_layer};
+pub use hipplan_store::{EntryKind, Limits as StoreLimits};
+pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
 pub use runtime::{RestoreError, Runtime};

@@ -6,8 +6,7 @@ use crate::precompiled::{Sought, find_precompiled};
 use crate::provider::Providers;
 use hipplan_exec::RestoreMiss;
 use hipplan_serialize::{Canonical, Digest, GraphKey, PlanKey, PlanRef, SelectionKey};
-use hipplan_store::{Lookup, Miss, Persisted, PlanBytes, Store, StoreError};
-use std::sync::{Mutex, PoisonError};
+use hipplan_store::{Lookup, Miss, Persisted, PlanBytes, Store, StoreError, TurnOptions, Turned};
 
 /// What [`ensure_plan`] did.
 #[derive(Debug)]
@@ -64,57 +63,20 @@ pub(crate) fn ensure(
         request.policy = &policy;
         selection = SelectionKey::new(&canonical.key, &target, &policy);
     }
-    let mut whole: Vec<PlanRef> = Vec::new();
-    // Why a plan that is named would not do; the greatest reason is told.
-    let mut lacks: Vec<Lack> = Vec::new();
-    let found = match store.find_selection(&selection) {
-        Lookup::Hit(found) => found.plans,
-        Lookup::Miss(miss) => {
-            lacks.push(Lack { reason: LackReason::of_store(&miss), detail: miss.to_string() });
-            Vec::new()
-        }
+    let place = Place { store, request: &request, providers, graph: canonical.key, target: &target, selection };
+    let (mut whole, lack) = match place.look() {
+        Looked::Found(found) => return place.present(*found),
+        Looked::Lacking { whole, lack } => (whole, lack),
     };
-    if !found.is_empty() {
-        let mut best = None;
-        for plan_ref in &found {
-            let (bytes, code_objects) = match read(store, plan_ref) {
-                Ok(read) => read,
-                Err(lack) => {
-                    lacks.push(lack);
-                    continue;
-                }
-            };
-            whole.push(*plan_ref);
-            if best.is_some() {
-                continue;
-            }
-            let accepted = match request.site.device() {
-                Some(device) => providers.loaders().accept_on(&bytes.view(), device),
-                None => providers.loaders().accept(&bytes.view()),
-            };
-            match accepted {
-                Ok(()) => best = Some((*plan_ref, bytes, code_objects)),
-                // What no loader here accepts stays for those who have one.
-                Err(error) => {
-                    let reason = LackReason::of_refusal(&error);
-                    lacks.push(Lack { reason, detail: RestoreMiss::NotAccepted(error).to_string() });
-                }
-            }
-        }
-        if let Some((plan_ref, bytes, code_objects)) = best {
-            providers.counters().hit();
-            let mut persisted = repair(store, &selection, &found, &whole)?;
-            if persisted.is_persisted() {
-                persisted = list(store, &canonical.key, &target, plan_ref)?;
-            }
-            let Persisted::No(reason) = persisted else {
-                return Ok((Ensured::Present(plan_ref.key), None));
-            };
-            let plan = CompiledPlan { selection, graph: canonical.key, plan_ref, bytes: bytes.into_bytes(), code_objects };
-            return Ok((Ensured::NotStored { plan: Box::new(plan), reason }, None));
-        }
-    }
-    let lack = lacks.into_iter().max_by_key(|lack| lack.reason);
+    // Another thread or process may be compiling it this moment: it is waited for, for a while.
+    let look_again = || match place.look() {
+        Looked::Found(found) => Some(found),
+        Looked::Lacking { .. } => None,
+    };
+    let _turn = match store.turn(&selection.0, &TurnOptions::default(), look_again) {
+        Turned::Found(found) => return place.present(*found),
+        Turned::Mine(turn) => turn,
+    };
     providers.counters().miss(lack.as_ref().map_or(LackReason::Missing, |lack| lack.reason));
     let plan = compile_canonical(canonical, &request, providers)?;
     whole.retain(|other| other.key != plan.plan_ref.key);
@@ -130,22 +92,103 @@ pub(crate) fn ensure(
     Ok((ensured, lack))
 }
 
-/// One thread of this process at a time: the record is read and then written.
-static LISTING: Mutex<()> = Mutex::new(());
+/// Where a plan is looked for, and for whom.
+struct Place<'p> {
+    store: &'p Store,
+    request: &'p Request<'p>,
+    providers: &'p Providers,
+    graph: GraphKey,
+    target: &'p str,
+    selection: SelectionKey,
+}
 
-/// Adds a plan to the list of all plans of its graph and target, in the order of their keys, so that the list is the same in whatever order
-/// they were compiled. Of two processes that add at once one may lose: the next request for its plan adds it again.
-fn list(store: &Store, graph: &GraphKey, target: &str, plan: PlanRef) -> Result<Persisted, StoreError> {
-    let _guard = LISTING.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = SelectionKey::of_all(graph, target);
-    let mut plans = store.find_selection(&key).hit().map(|selection| selection.plans).unwrap_or_default();
-    if plans.contains(&plan) {
-        return Ok(Persisted::Unchanged);
+/// What a look found.
+enum Looked {
+    /// A plan to use.
+    Found(Box<Found>),
+    /// None.
+    Lacking {
+        /// Plans that are whole, and that no loader here accepts.
+        whole: Vec<PlanRef>,
+        /// Why a plan that is named would not do: the greatest reason.
+        lack: Option<Lack>,
+    },
+}
+
+/// The first plan that is whole and that a loader here accepts.
+struct Found {
+    plan: PlanRef,
+    bytes: PlanBytes,
+    code_objects: Vec<Vec<u8>>,
+    /// All plans that the selection names.
+    named: Vec<PlanRef>,
+    /// Those of them that are whole.
+    whole: Vec<PlanRef>,
+}
+
+impl Place<'_> {
+    /// Reads what the selection leads to.
+    fn look(&self) -> Looked {
+        let mut lacks: Vec<Lack> = Vec::new();
+        let named = match self.store.find_selection(&self.selection) {
+            Lookup::Hit(found) => found.plans,
+            Lookup::Miss(miss) => {
+                lacks.push(Lack { reason: LackReason::of_store(&miss), detail: miss.to_string() });
+                Vec::new()
+            }
+        };
+        let (mut whole, mut best) = (Vec::new(), None);
+        for plan_ref in &named {
+            let (bytes, code_objects) = match read(self.store, plan_ref) {
+                Ok(read) => read,
+                Err(lack) => {
+                    lacks.push(lack);
+                    continue;
+                }
+            };
+            whole.push(*plan_ref);
+            if best.is_some() {
+                continue;
+            }
+            let accepted = match self.request.site.device() {
+                Some(device) => self.providers.loaders().accept_on(&bytes.view(), device),
+                None => self.providers.loaders().accept(&bytes.view()),
+            };
+            match accepted {
+                Ok(()) => best = Some((*plan_ref, bytes, code_objects)),
+                // What no loader here accepts stays for those who have one.
+                Err(error) => {
+                    let reason = LackReason::of_refusal(&error);
+                    lacks.push(Lack { reason, detail: RestoreMiss::NotAccepted(error).to_string() });
+                }
+            }
+        }
+        match best {
+            Some((plan, bytes, code_objects)) => Looked::Found(Box::new(Found { plan, bytes, code_objects, named, whole })),
+            None => Looked::Lacking { whole, lack: lacks.into_iter().max_by_key(|lack| lack.reason) },
+        }
     }
-    plans.retain(|other| other.key != plan.key);
-    plans.push(plan);
-    plans.sort_unstable();
-    store.put_selection(&key, &plans)
+
+    /// Answers with a plan that is there, after what is wrong beside it was put right.
+    fn present(&self, found: Found) -> Result<(Ensured, Option<Lack>), CompileError> {
+        let Found { plan: plan_ref, bytes, code_objects, named, whole } = found;
+        self.providers.counters().hit();
+        let mut persisted = repair(self.store, &self.selection, &named, &whole)?;
+        if persisted.is_persisted() {
+            persisted = list(self.store, &self.graph, self.target, plan_ref)?;
+        }
+        let Persisted::No(reason) = persisted else {
+            return Ok((Ensured::Present(plan_ref.key), None));
+        };
+        let bytes = bytes.into_bytes();
+        let plan = CompiledPlan { selection: self.selection, graph: self.graph, plan_ref, bytes, code_objects };
+        Ok((Ensured::NotStored { plan: Box::new(plan), reason }, None))
+    }
+}
+
+/// Adds a plan to the list of all plans of its graph and target, which is the same in whatever order they were compiled.
+fn list(store: &Store, graph: &GraphKey, target: &str, plan: PlanRef) -> Result<Persisted, StoreError> {
+    store.add_to_set(&SelectionKey::of_all(graph, target), &plan)
 }
 
 /// A plan with its code objects, if every byte of them is good.

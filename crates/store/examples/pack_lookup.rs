@@ -2,8 +2,9 @@
 //!
 //! Each pack is written by the store's own writer, of entries of 512 bytes, into the folder for temporary files (`TMPDIR`). Names are
 //! looked up in random order, the packs by turns in one run, so that whatever else the machine does hits all of them. What is printed
-//! is the median of the rounds, and its ratio to the first pack. Names that are there (find), that are not (miss), and finding with
-//! reading and checking the bytes (get).
+//! is the median of the rounds, and its ratio to the first pack: names that are there (find), that are not (miss), finding with
+//! reading and checking the bytes (get), and finding the same 64 names again and again (few). The first three touch memory all over a
+//! pack, which large packs pay for with misses of the processor's caches; the last shows what the number of rows itself costs.
 
 use hipplan_store::EntryKind;
 use hipplan_store::testing::{OpenPack, write_pack};
@@ -23,7 +24,7 @@ fn value(number: u64) -> Vec<u8> {
 struct Filled {
     pack: OpenPack,
     names: Vec<[u8; 32]>,
-    nanoseconds: [Vec<f64>; 3],
+    nanoseconds: [Vec<f64>; 4],
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,11 +49,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             measure(filled, round)?;
         }
     }
-    println!("{:>10} {:>10} {:>8} {:>10} {:>8} {:>10} {:>8}", "rows", "find ns", "ratio", "miss ns", "ratio", "get ns", "ratio");
-    let medians: Vec<[f64; 3]> = packs.iter_mut().map(|filled| filled.nanoseconds.each_mut().map(|times| median(times))).collect();
+    println!("{:>10} {}", "rows", ["find", "miss", "get", "few"].map(|name| format!("{name:>8} ns    ratio")).join(" "));
+    let medians: Vec<[f64; 4]> = packs.iter_mut().map(|filled| filled.nanoseconds.each_mut().map(|times| median(times))).collect();
     for (rows, times) in sizes.iter().zip(&medians) {
-        let [find, miss, get] = std::array::from_fn(|i| (times[i], times[i] / medians[0][i]));
-        println!("{rows:>10} {:>10.0} {:>8.2} {:>10.0} {:>8.2} {:>10.0} {:>8.2}", find.0, find.1, miss.0, miss.1, get.0, get.1);
+        let columns: Vec<String> =
+            times.iter().zip(&medians[0]).map(|(time, first)| format!("{time:>11.0} {:>8.2}", time / first)).collect();
+        println!("{rows:>10} {}", columns.join(" "));
     }
     Ok(())
 }
@@ -92,7 +94,13 @@ fn measure(filled: &mut Filled, round: u64) -> Result<(), Box<dyn std::error::Er
         }
         Ok(())
     })?;
-    for (times, new) in filled.nanoseconds.iter_mut().zip([find, miss, get]) {
+    let few = time(&mut || {
+        for name in here[..64].iter().cycle().take(LOOKUPS) {
+            pack.find(EntryKind::Blob, name)?.ok_or("a name is missing")?;
+        }
+        Ok(())
+    })?;
+    for (times, new) in filled.nanoseconds.iter_mut().zip([find, miss, get, few]) {
         times.push(new);
     }
     Ok(())

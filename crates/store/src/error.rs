@@ -1,6 +1,6 @@
 //! What can be wrong with a store or with what is put into it.
 
-use crate::{PackError, RecordError};
+use crate::{KeyError, PackError, RecordError};
 use hipplan_serialize::plan::PlanError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -160,6 +160,16 @@ pub enum StoreError {
         /// What is wrong with it.
         cause: Box<PackError>,
     },
+    /// A file of keys that cannot be used.
+    #[error("{path}{line}: {cause}", path = path.display(), line = line.map(|line| format!(":{line}")).unwrap_or_default())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Number of the line, where there are several.
+        line: Option<u64>,
+        /// What is wrong with it.
+        cause: KeyError,
+    },
     /// The bytes handed to a put are not a plan: nothing was written.
     #[error("not stored: {cause}")]
     NotAPlan {
@@ -171,6 +181,18 @@ pub enum StoreError {
     EmptySelection {
         /// Key of the selection.
         key: hipplan_serialize::SelectionKey,
+    },
+    /// A file of pins, or the name of one, that is not as hipplan writes it. It may keep anything, so nothing is removed.
+    #[error("{path}{at}: found {found:?}, expected {expected}", path = path.display(), at = at_line(*line))]
+    Pins {
+        /// The file, or the folder of such files.
+        path: PathBuf,
+        /// Line from 1 on; 0 where it is about the whole.
+        line: usize,
+        /// What stands there.
+        found: String,
+        /// What should stand there.
+        expected: String,
     },
     /// Something names a file that is not in the store.
     #[error("{path}: found nothing, expected the {what} that {named_by} names", path = path.display())]
@@ -212,6 +234,8 @@ impl StoreError {
             | Self::Plan { path, .. }
             | Self::Record { path, .. }
             | Self::Pack { path, .. }
+            | Self::Key { path, .. }
+            | Self::Pins { path, .. }
             | Self::MissingTarget { path, .. } => Some(path),
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => None,
         }
@@ -241,6 +265,8 @@ impl StoreError {
             Self::Marker { .. } | Self::TooOld { .. } | Self::TooNew { .. } => "marker",
             Self::Size { .. } | Self::Content { .. } | Self::Plan { .. } | Self::Record { .. } => "damaged",
             Self::Pack { cause, .. } => cause.code(),
+            Self::Key { .. } => "key",
+            Self::Pins { .. } => "pins",
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => "refused",
             Self::MissingTarget { .. } => "missing-target",
         }
@@ -261,7 +287,11 @@ impl StoreError {
             "foreign" => "move it out of the store; hipplan did not put it there",
             "limit" => "raise the limit if the file is trusted, else delete it",
             "damaged" => "nothing needs doing: the next put or `hipplan compile` of it replaces the file; deleting it is safe",
+            "unsigned" => "have it signed with a key that is trusted (`hipplan bundle sign`), or do not require signatures",
+            "untrusted" => "check where it comes from; trust the key of its signer, or have it signed with one that is trusted",
+            "key" => "name the file that `hipplan bundle keygen` wrote; a secret key is kept by one, a public key is for all",
             "refused" => "this is a mistake of the caller, not of the store",
+            "pins" => "put the file right, or remove it with `hipplan store unpin`; until then nothing is removed from the store",
             "missing-target" => "put blobs before plans and plans before selections; compile again if the file was deleted",
             _ => "check the path and the file system",
         }
@@ -304,4 +334,8 @@ impl StoreError {
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
     }
+}
+
+fn at_line(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(", line {line}") }
 }

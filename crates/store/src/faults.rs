@@ -50,6 +50,16 @@ impl Faults {
     }
 }
 
+/// What no trusted key has signed, and is used all the same.
+pub(crate) fn untrusted(error: &StoreError) {
+    tracing::warn!(code = error.code(), cause = %error, advice = error.advice(), "what no trusted key has signed is used");
+}
+
+/// A pack of a folder that no trusted key has signed, where one must.
+pub(crate) fn not_trusted(error: &StoreError) {
+    tracing::warn!(code = error.code(), cause = %error, advice = error.advice(), "a pack of the plan store is not trusted and counts as missing");
+}
+
 /// A layer behind the first that cannot be used.
 pub(crate) fn left_out(error: &StoreError) {
     tracing::warn!(code = error.code(), cause = %error, advice = error.advice(), "a layer of the plan store cannot be used and counts as empty");

@@ -27,6 +27,7 @@
 )]
 
 mod blob;
+mod bundle;
 mod entry;
 mod error;
 mod far;
@@ -46,8 +47,14 @@ mod remote;
 mod selections;
 mod store;
 mod turn;
+mod upkeep;
 
 pub use blob::Blob;
+pub use bundle::{
+    BundleFacts, ExportReport, ExportedPlan, ImportReport, KeyError, LayerOptions, LayerOptionsError, MergeReport, PublicKey, SecretKey,
+    SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
+    wrap_bundle,
+};
 pub use error::StoreError;
 pub use far::RemoteOptions;
 pub use layer::VerifyReport;
@@ -55,13 +62,16 @@ pub use layout::EntryKind;
 pub use limits::Limits;
 pub use location::{Candidate, Location, LocationSource, Verdict, default_store_path, locate, locate_with, look_at_layer};
 pub use outcome::{Lookup, Miss, Persisted, Put};
-pub use pack::{EntryId, PackError, PackFacts, check_pack};
+pub use pack::{EntryId, PackError, PackFacts, check_pack, find_in_pack};
 pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
 pub use store::{Mode, Store};
 pub use turn::{Turn, TurnOptions, Turned};
+pub use upkeep::{
+    EntryInfo, GcOptions, GcReport, KindStat, Pin, PinSet, RemoveReport, RepairOptions, RepairReport, StoreStat, UpkeepStep, Usage,
+};
 
 /// Seeing and failing every call to the file system, for tests.
 #[cfg(any(test, feature = "testing"))]
@@ -76,6 +86,6 @@ pub mod testing {
         options: &crate::TurnOptions,
         look: &mut dyn FnMut() -> Option<T>,
     ) -> crate::Turned<T> {
-        crate::turn::take(root, key, options, look)
+        crate::turn::take(root, key, crate::turn::Purpose::Build, options, look)
     }
 }

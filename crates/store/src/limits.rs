@@ -15,10 +15,13 @@ pub struct Limits {
     pub max_pack_rows: u32,
     /// Most bytes of the provenance of a pack.
     pub max_provenance_bytes: u64,
+    /// Most bytes that a wrapped bundle may have when it is unwrapped.
+    pub max_unwrapped_bytes: u64,
 }
 
 impl Default for Limits {
-    /// 1 GiB a plan, 4 GiB a blob, 1024 rows a record, 2^24 entries and 1 MiB of provenance a pack.
+    /// 1 GiB a plan, 4 GiB a blob, 1024 rows a record, 2^24 entries and 1 MiB of provenance a pack, 16 GiB a bundle that comes
+    /// wrapped.
     fn default() -> Self {
         Self {
             max_plan_bytes: 1 << 30,
@@ -26,6 +29,7 @@ impl Default for Limits {
             max_record_rows: 1024,
             max_pack_rows: 1 << 24,
             max_provenance_bytes: 1 << 20,
+            max_unwrapped_bytes: 16 << 30,
         }
     }
 }

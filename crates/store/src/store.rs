@@ -1,10 +1,12 @@
 //! A store: layers in order.
 
+use crate::bundle::Trust;
 use crate::far::Far;
 use crate::layer::{Bundle, Directory, Layer};
-use crate::pack::Pack;
+use crate::turn::Purpose;
 use crate::{
-    Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, VerifyReport, faults, fs, turn,
+    LayerOptions, Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, VerifyReport, faults,
+    fs, turn,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +56,15 @@ impl Store {
     /// # Errors
     /// There is neither a bundle nor a store, or it cannot be read.
     pub fn open_layer(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        open_layer(path.as_ref()).map(Self::of)
+        Self::open_layer_options(path, &LayerOptions::default())
+    }
+
+    /// As [`open_layer`](Self::open_layer), with a say in whose signatures matter.
+    ///
+    /// # Errors
+    /// As there; or a signature is required and there is none that counts: its code is `unsigned` or `untrusted`.
+    pub fn open_layer_options(path: impl AsRef<Path>, options: &LayerOptions) -> Result<Self, StoreError> {
+        open_layer(path.as_ref(), options).map(Self::of)
     }
 
     fn of(layer: Layer) -> Self {
@@ -66,14 +76,28 @@ impl Store {
     /// # Errors
     /// There is neither a bundle nor a store, or it cannot be read.
     pub fn with_layer(self, path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let layer = Arc::new(open_layer(path.as_ref())?);
+        self.with_layer_options(path, &LayerOptions::default())
+    }
+
+    /// As [`with_layer`](Self::with_layer), with a say in whose signatures matter.
+    ///
+    /// # Errors
+    /// As there; or a signature is required and there is none that counts: its code is `unsigned` or `untrusted`.
+    pub fn with_layer_options(self, path: impl AsRef<Path>, options: &LayerOptions) -> Result<Self, StoreError> {
+        let layer = Arc::new(open_layer(path.as_ref(), options)?);
         Ok(Self { layers: self.layers.iter().cloned().chain([layer]).collect(), ..self })
     }
 
     /// As [`with_layer`](Self::with_layer); a layer that cannot be used is warned of, once, and left out.
     #[must_use]
     pub fn with_layer_or_warn(self, path: impl AsRef<Path>) -> Self {
-        match open_layer(path.as_ref()) {
+        self.with_layer_options_or_warn(path, &LayerOptions::default())
+    }
+
+    /// As [`with_layer_options`](Self::with_layer_options); a layer that cannot be used is warned of, once, and left out.
+    #[must_use]
+    pub fn with_layer_options_or_warn(self, path: impl AsRef<Path>, options: &LayerOptions) -> Self {
+        match open_layer(path.as_ref(), options) {
             Ok(layer) => Self { layers: self.layers.iter().cloned().chain([Arc::new(layer)]).collect(), ..self },
             Err(error) => {
                 faults::left_out(&error);
@@ -144,6 +168,19 @@ impl Store {
         self.directory().filter(|directory| directory.access().is_writable())
     }
 
+    /// The folder in front, to be changed.
+    pub(crate) fn to_write(&self) -> Result<&Directory, StoreError> {
+        let path = || self.root().to_owned();
+        match self.directory() {
+            Some(directory) if directory.access().is_writable() => Ok(directory),
+            Some(directory) => Err(match directory.unavailable() {
+                Some(cause) => StoreError::Unavailable { path: path(), cause: cause.to_string() },
+                None => StoreError::ReadOnly { path: path() },
+            }),
+            None => Err(StoreError::ReadOnly { path: path() }),
+        }
+    }
+
     /// Runs a lookup in one layer after the other, then in the far tier: a fault becomes a miss, of which the layer has warned.
     pub(crate) fn lookup<T>(
         &self,
@@ -180,17 +217,17 @@ impl Store {
     ///
     /// Nothing here fails: where locks are refused, or a wait ends, the caller builds for itself, and one warning says why.
     pub fn turn<T>(&self, key: &[u8; 32], options: &TurnOptions, mut look: impl FnMut() -> Option<T>) -> Turned<T> {
-        turn::take(self.writable().map(Directory::root), key, options, &mut look)
+        turn::take(self.writable().map(Directory::root), key, Purpose::Build, options, &mut look)
     }
 
     /// Keeps others from writing what is about to be read and replaced. Where that is not to be had, work goes on.
     pub(crate) fn turn_to_write(&self, layer: &Directory, key: &[u8; 32]) -> Option<Turn> {
         // Reading and replacing a record takes a moment; who takes longer has been stopped.
         let options = TurnOptions { wait: Duration::from_secs(5), ..TurnOptions::default() };
-        // A turn at the record, not at what is compiled for it: whoever has that one may need this one.
+        // Not the turn to build what the record names: whoever has that one needs this one.
         let mut key = *key;
         key.iter_mut().for_each(|byte| *byte ^= 0x5a);
-        match turn::take::<()>(Some(layer.root()), &key, &options, &mut || None) {
+        match turn::take::<()>(Some(layer.root()), &key, Purpose::Record, &options, &mut || None) {
             Turned::Mine(turn) => Some(turn),
             Turned::Found(()) => None,
         }
@@ -205,14 +242,16 @@ impl Store {
     }
 }
 
-/// A folder or a bundle that is only read.
-fn open_layer(path: &Path) -> Result<Layer, StoreError> {
+/// A folder or a bundle that is only read. A link that was named is followed once, here: what it leads to later makes no difference.
+fn open_layer(path: &Path, options: &LayerOptions) -> Result<Layer, StoreError> {
     let absolute = fs::absolute(path).map_err(StoreError::io("use the path", path))?;
+    let trust = Trust::of(options);
     match fs::status_followed(&absolute) {
         Ok(status) if matches!(status.kind, fs::Kind::File { .. }) => {
-            let pack = Pack::open(&absolute, &Limits::default())?;
-            pack.map(|pack| Layer::Bundle(Bundle::of(pack))).ok_or(StoreError::NoSuchStore { path: absolute })
+            let real = fs::resolved(&absolute).map_err(StoreError::io("open", &absolute))?;
+            let bundle = Bundle::open(&real, &trust)?;
+            bundle.map(Layer::Bundle).ok_or(StoreError::NoSuchStore { path: absolute })
         }
-        _ => Directory::open(&absolute, Mode::ReadOnly).map(Layer::Directory),
+        _ => Directory::open_trusted(&absolute, trust).map(Layer::Directory),
     }
 }

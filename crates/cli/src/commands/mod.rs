@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+mod bundle;
 mod check;
 mod compile;
 mod completions;
@@ -15,6 +16,7 @@ mod run;
 mod shim;
 mod shim_headers;
 mod show;
+mod store;
 mod verify;
 mod why;
 
@@ -51,6 +53,10 @@ pub(crate) enum Command {
     Why(why::Why),
     /// Tell which problems of a run are precompiled
     Coverage(coverage::Coverage),
+    /// Look after the store itself
+    Store(store::Store),
+    /// Make, check, sign and take in bundles: files of many plans that travel
+    Bundle(bundle::Bundle),
     /// Put an installed MIOpen behind a wrapper that can forward its calls to stored plans, and undo that
     Shim(shim::Shim),
     /// Print a completion script for a shell
@@ -74,6 +80,8 @@ impl Command {
             Self::Ls(command) => command.run(global),
             Self::Why(command) => command.run(global),
             Self::Coverage(command) => command.run(global),
+            Self::Store(command) => command.run(global),
+            Self::Bundle(command) => command.run(global),
             Self::Shim(command) => command.run(global),
             Self::Completions(command) => command.run(),
         }

@@ -272,3 +272,59 @@ pub(crate) fn record(file: &[u8]) -> Facts {
     assert_eq!(file.len(), 96 + 80 * u32_at(file, 12) as usize);
     out
 }
+
+/// A pack of entries, with the bytes of each held against its row.
+pub(crate) fn pack(file: &[u8]) -> Facts {
+    assert_eq!(bytes(file, 0), *b"\x89HPPK\x0d\x0a\x1a");
+    assert_eq!((u16_at(file, 8), u32_at(file, 12)), (1, 0), "version and required features");
+    for reserved in [10..12, 24..32, 88..96, 224..480] {
+        zeros(&file[reserved]);
+    }
+    let number = |at| usize::try_from(u64_at(file, at)).expect("an offset");
+    let (length, values) = (number(16), number(80));
+    assert_eq!(bytes(file, 480), digest("hipplan pack header 1", &[&file[..480]]));
+    let root = digest("hipplan pack root 1", &[&file[..32], &[0; 32], &file[64..480], &[0; 32], &file[512..values]]);
+    assert_eq!(bytes(file, 32), root);
+    let mut out = format!("root {}\n", hex(&root));
+    // Everything is where the things before it end.
+    let mut next = 512;
+    let mut take = |at: usize, len: usize| {
+        assert_eq!(at, next);
+        next = (at + len).next_multiple_of(64);
+        zeros(&file[at + len..next]);
+        &file[at..at + len]
+    };
+    let kinds = [96, 128, 160, 192].map(|at| (number(at), number(at + 8), u32_at(file, at + 16) as usize, u32_at(file, at + 20)));
+    let fan_outs = kinds.map(|(fan_out, _, _, bits)| take(fan_out, ((1 << bits) + 1) * 4));
+    let rows = kinds.map(|(_, rows, count, _)| take(rows, count * 80));
+    let provenance = take(number(64), number(72));
+    assert_eq!(next, values);
+    let words = ["blob", "plan", "plan record", "selection"];
+    for (((word, rows), fan_out), (_, _, count, bits)) in words.iter().zip(rows).zip(fan_outs).zip(kinds) {
+        let bucket = |row: &[u8]| (u64::from(u32::from_be_bytes(bytes(row, 0))) << bits >> 32) as usize;
+        let rows: Vec<&[u8]> = rows.chunks(80).collect();
+        assert!(rows.is_sorted_by(|a, b| a[..32] < b[..32]));
+        for b in 0..=1 << bits {
+            assert_eq!(u32_at(fan_out, 4 * b) as usize, rows.iter().filter(|row| bucket(row) < b).count());
+        }
+        assert_eq!(rows.len(), count);
+        for row in rows {
+            let (offset, size) = (u64_at(row, 64) as usize, u64_at(row, 72) as usize);
+            assert_eq!(offset, next);
+            next = (offset + size).next_multiple_of(64);
+            zeros(&file[offset + size..next]);
+            assert_eq!(bytes(row, 32), *blake3::hash(&file[offset..offset + size]).as_bytes());
+            _ = writeln!(out, "{word} {} {size} bytes", hex(&row[..32]));
+        }
+    }
+    assert_eq!(next, length);
+    for line in std::str::from_utf8(provenance).expect("UTF-8").lines() {
+        _ = writeln!(out, "provenance {line}");
+    }
+    for block in file[length..].chunks(128) {
+        assert_eq!(bytes(block, 0), *b"\x89HPSG\x0d\x0a\x1a");
+        zeros(&block[104..]);
+        _ = writeln!(out, "signed by {}", hex(&block[8..40]));
+    }
+    out
+}

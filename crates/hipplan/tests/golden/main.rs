@@ -5,6 +5,7 @@
 //! version and new files beside the old ones; `HIPPLAN_WRITE_GOLDEN=1` writes those of this version.
 
 mod decoder;
+mod pack;
 
 use decoder::Facts;
 use hipplan::plan::{BakedScalar, BindingV1, CodeObjectV1, PayloadHead, PayloadWriter, PlanMetaV1, PlanView, PlanWriter};
@@ -132,6 +133,7 @@ fn written() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("v1.plan", "plan file", plan()),
         ("v1.plan.rec", "plan record", encode(RecordKind::Plan, &[1; 32], &rows()[..1])),
         ("v1.selection.rec", "selection record", encode(RecordKind::Selection, &[9; 32], &rows())),
+        ("v1.pack", "pack", pack::written(&plan())),
     ]
 }
 
@@ -149,6 +151,7 @@ fn read(kind: &str, file: &[u8]) -> Facts {
         "plan file" => plan_facts(&PlanView::open(&aligned).expect("valid")),
         "plan record" => record_facts(RecordKind::Plan, file),
         "selection record" => record_facts(RecordKind::Selection, file),
+        "pack" => pack::facts(file),
         other => panic!("no reader for {other}"),
     }
 }
@@ -262,6 +265,7 @@ fn decoded(kind: &str, file: &[u8]) -> Facts {
         "payload of a plugin" => decoder::plugin_payload(file),
         "plan file" | "plan file of the cpu provider" => decoder::plan(file),
         "plan record" | "selection record" => decoder::record(file),
+        "pack" => decoder::pack(file),
         other => panic!("no decoder for {other}"),
     }
 }
@@ -313,7 +317,7 @@ fn what_is_written_today_is_what_was_written() {
 #[test]
 fn every_golden_file_is_read_by_both() {
     let manifest = manifest();
-    assert!(manifest.len() >= 8);
+    assert!(manifest.len() >= 9);
     for (name, (kind, hash)) in &manifest {
         let file = std::fs::read(folder().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(blake3::hash(&file).to_string(), *hash, "{name}");

@@ -14,7 +14,7 @@ pub(crate) use lock::host_name;
 pub(crate) use map::{Map, is_local};
 #[cfg(any(test, feature = "testing"))]
 pub use op::{Hook, Op, Verdict, with_hook};
-pub(crate) use write::{Temp, create_temp, rename, rename_away, rename_back, rename_new, write_temp};
+pub(crate) use write::{Temp, create_temp, exchange, rename, rename_away, rename_back, rename_new, try_rename_new, write_new, write_temp};
 
 use hipplan_serialize::AlignedBytes;
 #[cfg(not(any(test, feature = "testing")))]
@@ -358,17 +358,12 @@ impl Shared {
         let len = gate_len(Op::Write { path: &self.path, offset, bytes }, bytes.len())?;
         self.file.write_at(bytes.get(..len).unwrap_or_default(), offset).map(drop)
     }
+}
 
-    /// Cuts it to this length, or makes it longer by zeros.
-    pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
-        gate(Op::Write { path: &self.path, offset: len, bytes: &[] })?;
-        self.file.set_len(len)
-    }
-
-    /// The file descriptor, handed over.
-    pub(crate) fn into_file(self) -> File {
-        self.file
-    }
+/// Where a path leads, all links followed. What is there must be there.
+pub(crate) fn resolved(path: &Path) -> io::Result<PathBuf> {
+    gate(Op::Stat { path })?;
+    fs::canonicalize(path)
 }
 
 /// A path that no later change of the working folder moves.

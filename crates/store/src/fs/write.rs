@@ -40,6 +40,11 @@ impl Temp {
         self.file.as_ref().ok_or_else(|| ErrorKind::NotFound.into())
     }
 
+    /// Where it is for now.
+    pub(crate) fn path(&self) -> io::Result<&Path> {
+        self.file().map(NamedTempFile::path)
+    }
+
     /// Writes at this place.
     pub(crate) fn write_at(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
         let file = self.file()?;
@@ -101,28 +106,77 @@ pub(crate) fn rename_new(mut temp: Temp, path: &Path) -> io::Result<()> {
     })
 }
 
+/// As [`rename_new`]; gives the file back if something has the name.
+pub(crate) fn try_rename_new(mut temp: Temp, path: &Path) -> io::Result<Option<Temp>> {
+    gate(Op::RenameNew { from: temp.file()?.path(), to: path })?;
+    let Some(file) = temp.file.take() else { return Err(ErrorKind::NotFound.into()) };
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(None),
+        Err(e) if e.error.kind() == ErrorKind::AlreadyExists => Ok(Some(Temp { file: Some(e.file) })),
+        Err(e) => {
+            drop(gate(Op::Unlink { path: e.file.path() }));
+            Err(e.error)
+        }
+    }
+}
+
+/// Writes a small file that must be new, durably. Of what fails nothing is left.
+pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    gate(Op::Create { path })?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let write = || {
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let len = gate_len(Op::Write { path, offset: at as u64, bytes: rest }, rest.len())?;
+            match file.write_at(rest.get(..len).unwrap_or_default(), at as u64) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => at = at.saturating_add(written),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        gate(Op::SyncFile { path })?;
+        file.sync_all()?;
+        super::sync_parent(path)
+    };
+    write().inspect_err(|_| drop(super::unlink(path)))
+}
+
 /// Gives a file that has a name another one, in place of whatever had that.
 pub(crate) fn rename_away(from: &Path, to: &Path) -> io::Result<()> {
     gate(Op::Rename { from, to })?;
     fs::rename(from, to)
 }
 
-/// Gives a file that has a name another one, if nothing has that; tells whether it did.
+/// Gives a file that has a name another one, if nothing has that; tells whether it did. Whoever removes the old name meanwhile has either
+/// removed the file, or finds no such name.
 pub(crate) fn rename_back(from: &Path, to: &Path) -> io::Result<bool> {
+    use rustix::io::Errno;
     gate(Op::RenameNew { from, to })?;
+    match rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
+        Ok(()) => return Ok(true),
+        Err(Errno::EXIST) => return Ok(false),
+        // The file system, or the kernel, has no such renaming.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        Err(e) => return Err(e.into()),
+    }
     // Two names for a moment, where both are of one file: a kill in between leaves one too many, never one too few.
     match fs::hard_link(from, to) {
         Ok(()) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
-        Err(_) => {
-            // File systems without links have renaming.
-            return match rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
-                Ok(()) => Ok(true),
-                Err(rustix::io::Errno::EXIST) => Ok(false),
-                Err(e) => Err(e.into()),
-            };
-        }
+        Err(e) => return Err(e),
     }
     super::unlink(from)?;
     Ok(true)
+}
+
+/// Exchanges what two names lead to, in one step; `false` where the file system cannot.
+pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<bool> {
+    use rustix::io::Errno;
+    gate(Op::Rename { from: a, to: b })?;
+    match rustix::fs::renameat_with(rustix::fs::CWD, a, rustix::fs::CWD, b, rustix::fs::RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
 }

@@ -3,6 +3,7 @@
 use super::directory::{check_rows, open_plan, packed_plan};
 use super::verify::{self, VerifyReport};
 use crate::blob::Blob;
+use crate::bundle::Trust;
 use crate::entry::check_size;
 use crate::faults::Faults;
 use crate::pack::{Pack, PackRow};
@@ -21,8 +22,11 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    pub(crate) fn of(pack: Pack) -> Self {
-        Self { pack: Arc::new(pack), faults: Faults::default() }
+    /// Opens a bundle that is trusted far enough; `None` when there is no such file.
+    pub(crate) fn open(path: &Path, trust: &Trust) -> Result<Option<Self>, StoreError> {
+        let Some(pack) = Pack::open(path, &Limits::default())? else { return Ok(None) };
+        trust.check(&pack)?;
+        Ok(Some(Self { pack: Arc::new(pack), faults: Faults::default() }))
     }
 
     pub(crate) fn path(&self) -> &Path {

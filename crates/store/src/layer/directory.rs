@@ -5,6 +5,7 @@ use super::publish::Durable;
 use super::stamps::is_stale;
 use super::{Access, walk};
 use crate::blob::Blob;
+use crate::bundle::Trust;
 use crate::entry::{self, check_content, check_limit, check_size};
 use crate::faults::Faults;
 use crate::pack::{Pack, PackRow};
@@ -35,15 +36,20 @@ impl Directory {
             Mode::ReadWrite => Access::ReadWrite,
             Mode::ReadOnly => Access::ReadOnly,
         };
-        Ok(Self::new(root, access))
+        Ok(Self::new(root, access, Trust::default()))
+    }
+
+    /// Opens the folder `path` to be read alone, as far as it is trusted.
+    pub(crate) fn open_trusted(path: &Path, trust: Trust) -> Result<Self, StoreError> {
+        Ok(Self::new(open_root(path, Mode::ReadOnly)?, Access::ReadOnly, trust))
     }
 
     /// Opens the folder `path` for looking up and putting, whatever the state of the place.
     pub(crate) fn open_or_degrade(path: &Path) -> Self {
         match open_root(path, Mode::ReadWrite) {
-            Ok(root) => Self::new(root, Access::Degrading),
+            Ok(root) => Self::new(root, Access::Degrading, Trust::default()),
             Err(error) => {
-                let this = Self::new(path.to_owned(), Access::Unavailable(error));
+                let this = Self::new(path.to_owned(), Access::Unavailable(error), Trust::default());
                 if let Access::Unavailable(error) = &this.access {
                     this.faults.not_persisted(error);
                 }
@@ -52,8 +58,8 @@ impl Directory {
         }
     }
 
-    fn new(root: PathBuf, access: Access) -> Self {
-        let packs = Packs::of(&root);
+    fn new(root: PathBuf, access: Access, trust: Trust) -> Self {
+        let packs = Packs::of(&root, trust);
         Self { root, access, faults: Faults::default(), durable: Durable::default(), packs }
     }
 
@@ -88,6 +94,11 @@ impl Directory {
     /// The folder, if it is a store.
     pub(crate) fn usable_root(&self) -> Option<&Path> {
         if self.unavailable().is_some() { None } else { Some(&self.root) }
+    }
+
+    /// The folder whose loose files may be used: none where signatures are required.
+    pub(crate) fn loose_root(&self) -> Option<&Path> {
+        self.usable_root().filter(|_| self.packs.trust().takes_loose_files())
     }
 
     /// The record of a key.
@@ -148,7 +159,7 @@ impl Directory {
 
     /// Every plan, ascending by root hash, loose ones before packed ones; one that stands in several places comes several times.
     pub(crate) fn plans<'s>(&'s self, limits: &'s Limits) -> impl Iterator<Item = Result<PlanRef, StoreError>> + 's {
-        let loose = self.usable_root().into_iter().flat_map(|root| walk::files(root, EntryKind::Plan));
+        let loose = self.loose_root().into_iter().flat_map(|root| walk::files(root, EntryKind::Plan));
         let loose = loose.filter_map(move |file| {
             let plan_of = |(root, path): ([u8; 32], PathBuf)| match self.open_loose_plan(&path, limits)? {
                 Some(plan) => check_root(&path, &plan.view(), &root).map(Some),
@@ -165,7 +176,7 @@ impl Directory {
     }
 
     /// A loose plan file that opens.
-    pub(super) fn open_loose_plan(&self, path: &Path, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
+    pub(crate) fn open_loose_plan(&self, path: &Path, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
         let Some(file) = entry::open(path)? else { return Ok(None) };
         check_plan_size(path, file.size(), limits)?;
         let bytes = file.read().map_err(StoreError::io("read", path))?;
@@ -187,7 +198,8 @@ impl Directory {
             fault.get_or_insert(error);
         };
         let path = kind.file(&self.root, name);
-        match entry::open(&path) {
+        let loose = if self.packs.trust().takes_loose_files() { entry::open(&path) } else { Ok(None) };
+        match loose {
             Ok(Some(file)) => match from_file(&path, &file) {
                 Ok(found) => {
                     self.stamp(&file);
@@ -266,7 +278,7 @@ pub(crate) fn open_plan(path: &Path, bytes: AlignedBytes, plan: &PlanRef) -> Res
 }
 
 /// A plan of a pack that opens and is the one that its row says.
-pub(super) fn packed_plan(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<PlanBytes, StoreError> {
+pub(crate) fn packed_plan(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<PlanBytes, StoreError> {
     let bytes = pack.read(row, limits.max_plan_bytes)?;
     PlanView::open(&bytes).map_err(damaged(pack.path()))?;
     let bytes = PlanBytes::of_checked(bytes);

@@ -12,15 +12,19 @@ pub(crate) mod walk;
 
 pub(crate) use access::Access;
 pub(crate) use bundle::Bundle;
-pub(crate) use directory::{Directory, check_blob_size, check_plan_size, check_rows, open_plan};
+pub(crate) use directory::{Directory, check_blob_size, check_plan_size, check_rows, open_plan, packed_plan};
 pub use verify::VerifyReport;
+pub(crate) use verify::{packed_record, verify_bundle};
 
 use crate::blob::Blob;
+use crate::pack::Pack;
 use crate::plans::PlanBytes;
 use crate::record::Record;
+use crate::upkeep::{self, EntryInfo, StoreStat};
 use crate::{EntryKind, Limits, StoreError};
 use hipplan_serialize::{Digest, PlanRef};
 use std::path::Path;
+use std::sync::Arc;
 
 /// One layer. Whatever is wrong with an entry has been warned of when it is an error here.
 #[derive(Debug)]
@@ -43,6 +47,22 @@ impl Layer {
         match self {
             Self::Directory(directory) => directory.unavailable().is_none(),
             Self::Bundle(_) => true,
+        }
+    }
+
+    /// Its packs, newest first.
+    pub(crate) fn packs(&self) -> Vec<Arc<Pack>> {
+        match self {
+            Self::Directory(directory) => directory.packs().listed(),
+            Self::Bundle(bundle) => vec![bundle.pack().clone()],
+        }
+    }
+
+    /// The folder whose loose files may be used, if there is one.
+    pub(crate) fn loose_root(&self) -> Option<&Path> {
+        match self {
+            Self::Directory(directory) => directory.loose_root(),
+            Self::Bundle(_) => None,
         }
     }
 
@@ -83,6 +103,22 @@ impl Layer {
         match self {
             Self::Directory(directory) => directory.verify(limits),
             Self::Bundle(bundle) => bundle.verify(limits),
+        }
+    }
+
+    /// Counts what it holds.
+    pub(crate) fn stat(&self) -> Result<StoreStat, StoreError> {
+        match self {
+            Self::Directory(directory) => upkeep::stat_directory(directory),
+            Self::Bundle(bundle) => upkeep::stat_bundle(bundle.pack()),
+        }
+    }
+
+    /// Every copy of every entry of a kind.
+    pub(crate) fn entries(&self, kind: EntryKind) -> Box<dyn Iterator<Item = Result<EntryInfo, StoreError>>> {
+        match self {
+            Self::Directory(directory) => Box::new(upkeep::entries_of_directory(directory, kind)),
+            Self::Bundle(bundle) => Box::new(upkeep::entries_of_pack(bundle.pack().clone(), kind)),
         }
     }
 }

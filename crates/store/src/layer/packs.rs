@@ -1,10 +1,12 @@
 //! The packs of a folder, as this process knows them.
 
 use super::stamps::hours;
+use crate::bundle::{Trust, is_refusal};
 use crate::layout::{self, PACKS};
 use crate::pack::{Pack, Used};
-use crate::{EntryKind, Limits, StoreError, fs};
+use crate::{EntryKind, Limits, StoreError, faults, fs};
 use arc_swap::ArcSwap;
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,9 +19,10 @@ const UNSETTLED: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
+    trust: Trust,
     listing: OnceLock<ArcSwap<Listing>>,
-    /// One thread lists at a time; the others go on with what there is.
-    listing_now: Mutex<()>,
+    /// One thread lists at a time; the others go on with what there is. Holds the packs that were found not to be trusted, which is told once.
+    listing_now: Mutex<HashSet<PathBuf>>,
 }
 
 /// What a listing of the folder gave.
@@ -34,8 +37,13 @@ struct Listing {
 }
 
 impl Packs {
-    pub(super) fn of(root: &Path) -> Self {
-        Self { folder: root.join(PACKS), listing: OnceLock::new(), listing_now: Mutex::new(()) }
+    pub(super) fn of(root: &Path, trust: Trust) -> Self {
+        Self { folder: root.join(PACKS), trust, listing: OnceLock::new(), listing_now: Mutex::default() }
+    }
+
+    /// Whose packs are used.
+    pub(super) fn trust(&self) -> &Trust {
+        &self.trust
     }
 
     /// The packs that are known, newest first. None are before the first [`refresh`](Self::refresh).
@@ -74,9 +82,9 @@ impl Packs {
         if before.inode == Some(status.inode) && before.changed == Some(status.changed) {
             return Ok(None);
         }
-        let _one = self.listing_now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.listing_now.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.listing().load_full();
-        let (listing, fault) = self.list(&before, &status)?;
+        let (listing, fault) = self.list(&before, &status, &mut refused)?;
         let is_new = listing.packs.len() != before.packs.len() || listing.packs.iter().zip(&*before.packs).any(|(a, b)| !Arc::ptr_eq(a, b));
         let packs = listing.packs.clone();
         self.listing().store(Arc::new(listing));
@@ -88,7 +96,12 @@ impl Packs {
     }
 
     /// Lists the folder. Packs that are open already stay open.
-    fn list(&self, before: &Listing, status: &fs::Status) -> Result<(Listing, Option<StoreError>), StoreError> {
+    fn list(
+        &self,
+        before: &Listing,
+        status: &fs::Status,
+        refused: &mut HashSet<PathBuf>,
+    ) -> Result<(Listing, Option<StoreError>), StoreError> {
         // The folder's time was taken before its names are: a change in between is seen the next time.
         let is_settled = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
         let names = fs::list(&self.folder).map_err(StoreError::io("list the folder", &self.folder))?;
@@ -104,7 +117,16 @@ impl Packs {
                 continue;
             }
             match Pack::open(&path, &Limits::default()) {
-                Ok(Some(pack)) => packs.push(Arc::new(pack)),
+                Ok(Some(pack)) => match self.trust.check(&pack) {
+                    Ok(()) => packs.push(Arc::new(pack)),
+                    // It stays so until the folder changes.
+                    Err(error) if is_refusal(&error) => {
+                        if refused.insert(path) {
+                            faults::not_trusted(&error);
+                        }
+                    }
+                    Err(error) => fault = Some(error),
+                },
                 // Replaced by another since the folder was listed.
                 Ok(None) => {}
                 Err(error) => fault = Some(error),

@@ -7,17 +7,21 @@
 use super::{Access, Directory};
 use crate::entry::check_size;
 use crate::layout::TMP;
+use crate::pack::Pack;
 use crate::record::{self, RecordKind};
 use crate::{EntryKind, Persisted, StoreError, entry, fs, marker};
 use hipplan_serialize::PlanRef;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// Names that are remembered as durable; beyond this number they are forgotten, at the cost of a sync too many.
 const MOST_FILES: usize = 4096;
+
+/// Times that an entry is looked for which others move meanwhile.
+const MOST_LOOKS: u32 = 4;
 
 /// What this process knows to be durable, so that it is not synced again.
 #[derive(Debug, Default)]
@@ -151,8 +155,7 @@ impl Directory {
             }
             self.packs().stamp(pack, row.ordinal, SystemTime::now());
             self.make_durable_pack(pack.path())?;
-            let is_there = fs::status(pack.path()).is_ok_and(|status| status.inode == pack.status().inode);
-            return Ok(is_there.then_some(true));
+            return Ok(self.has_its_name(pack).then_some(true));
         }
         Ok(None)
     }
@@ -164,6 +167,45 @@ impl Directory {
             self.durable().add_folder(path);
         }
         Ok(())
+    }
+
+    /// An entry may not be there any more.
+    pub(crate) fn forget_file(&self, kind: EntryKind, name: &[u8; 32]) {
+        self.durable().forget_file(kind, name);
+    }
+
+    /// Notes that an entry is in use, in whatever place it stands.
+    pub(crate) fn stamp_now(&self, kind: EntryKind, name: &[u8; 32]) {
+        if let Ok(Some(file)) = entry::open(&kind.file(self.root(), name)) {
+            // A stamp is a hint.
+            drop(file.touch());
+        }
+        drop(self.packs().refresh());
+        for pack in &*self.packs().current() {
+            if let Ok(Some(row)) = pack.find(kind, name) {
+                self.packs().stamp(pack, row.ordinal, SystemTime::now());
+            }
+        }
+    }
+
+    /// Makes an entry hold `bytes`, durably, unless a file of it is there by now; tells whether it was made.
+    pub(crate) fn publish_new(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<bool, StoreError> {
+        let path = kind.file(self.root(), name);
+        let temp = self.write_temp(bytes)?;
+        self.make_durable_folder(path.parent().unwrap_or(self.root()))?;
+        match fs::rename_new(temp, &path) {
+            Ok(()) => self.sync_name(&path).map(|()| true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(StoreError::io("create the file", &path)(e)),
+        }
+    }
+
+    /// The folder for unfinished writes.
+    pub(crate) fn temp_folder(&self) -> Result<PathBuf, StoreError> {
+        let tmp = self.root().join(TMP);
+        // Cleaners like to remove empty folders of this name.
+        fs::make_folder(&tmp).map_err(StoreError::io("create the folder", &tmp))?;
+        Ok(tmp)
     }
 
     /// A new file with these bytes in the folder for unfinished writes.
@@ -189,31 +231,49 @@ impl Directory {
         missing: impl FnOnce(PathBuf) -> StoreError,
     ) -> Result<(), StoreError> {
         let path = kind.file(self.root(), name);
-        let Some(file) = entry::open(&path)? else {
-            let row = self.packed_row(kind, name)?;
-            let Some((pack, found)) = row else { return Err(missing(path)) };
-            check_size(&pack, found, size)?;
-            return self.make_durable_pack(&pack);
-        };
-        check_size(&path, file.size(), size)?;
-        if !self.durable().has_file(kind, name) {
-            file.sync().map_err(StoreError::io("sync", &path))?;
-            self.sync_name(&path)?;
-            self.durable().add_file(kind, name);
+        // What is taken away between the looks is in another place, or gone.
+        for _ in 0..MOST_LOOKS {
+            let Some(file) = entry::open(&path)? else {
+                let row = self.packed_row(kind, name)?;
+                let Some((pack, found)) = row else { break };
+                check_size(pack.path(), found, size)?;
+                self.make_durable_pack(pack.path())?;
+                if self.has_its_name(&pack) {
+                    return Ok(());
+                }
+                continue;
+            };
+            check_size(&path, file.size(), size)?;
+            // It is stamped, and only then looked at again: gc does the same the other way round.
+            drop(file.touch());
+            if !self.durable().has_file(kind, name) {
+                file.sync().map_err(StoreError::io("sync", &path))?;
+                self.sync_name(&path)?;
+            }
+            if fs::status(&path).is_ok_and(|status| status.inode == file.status().inode) {
+                self.durable().add_file(kind, name);
+                return Ok(());
+            }
+            self.durable().forget_file(kind, name);
         }
-        Ok(())
+        Err(missing(path))
     }
 
-    /// Pack and size of an entry that stands in one.
-    fn packed_row(&self, kind: EntryKind, name: &[u8; 32]) -> Result<Option<(PathBuf, u64)>, StoreError> {
+    /// Pack and size of an entry that stands in one, which is stamped.
+    fn packed_row(&self, kind: EntryKind, name: &[u8; 32]) -> Result<Option<(Arc<Pack>, u64)>, StoreError> {
         drop(self.packs().refresh());
         for pack in &*self.packs().current() {
             if let Some(row) = pack.find(kind, name)? {
                 self.packs().stamp(pack, row.ordinal, SystemTime::now());
-                return Ok(Some((pack.path().to_owned(), row.size)));
+                return Ok(Some((pack.clone(), row.size)));
             }
         }
         Ok(None)
+    }
+
+    /// Whether a pack still has the name that it was opened by.
+    fn has_its_name(&self, pack: &Pack) -> bool {
+        fs::status(pack.path()).is_ok_and(|status| status.inode == pack.status().inode)
     }
 
     /// Makes a folder that stores of layout 1 do not have, and the store one of our layout.

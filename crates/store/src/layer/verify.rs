@@ -140,7 +140,7 @@ impl Targets for Pack {
 }
 
 /// Checks a pack that stands alone.
-pub(super) fn verify_bundle(pack: &Arc<Pack>, limits: &Limits) -> VerifyReport {
+pub(crate) fn verify_bundle(pack: &Arc<Pack>, limits: &Limits) -> VerifyReport {
     let mut all = Findings::default();
     verify_pack(pack, &**pack, limits, &mut all);
     all.report

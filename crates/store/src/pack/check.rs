@@ -1,12 +1,16 @@
 //! Checking a whole pack.
 
 use super::error::PackError;
-use super::format::{ALIGN, root_hasher};
+use super::format::{ALIGN, root_hasher, round_up};
 use super::reader::{Pack, PackRow};
-use super::rows::end;
-use crate::{EntryKind, Limits, StoreError};
+use crate::{Blob, EntryKind, Limits, StoreError};
 use hipplan_serialize::ContentHash;
 use std::path::Path;
+use std::sync::Arc;
+
+/// Sizes of a record's header and rows, as `docs/format.md` has them.
+const RECORD_HEADER: u64 = 96;
+const RECORD_ROW: u64 = 80;
 
 /// What is in a pack of which every byte has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +33,7 @@ pub struct PackFacts {
 /// # Errors
 /// The first thing that is wrong; no file stands there.
 pub fn check_pack(path: &Path, limits: &Limits) -> Result<PackFacts, StoreError> {
-    let not_found = || StoreError::io("open", path)(std::io::ErrorKind::NotFound.into());
-    let pack = Pack::open(path, limits)?.ok_or_else(not_found)?;
+    let pack = open(path, limits)?;
     pack.check_root()?;
     let mut entries = Vec::new();
     for kind in EntryKind::ALL {
@@ -43,6 +46,27 @@ pub fn check_pack(path: &Path, limits: &Limits) -> Result<PackFacts, StoreError>
     }
     let signed_by = pack.signatures()?.iter().map(|block| block.public_key).collect();
     Ok(PackFacts { root: ContentHash(*pack.root()), bytes: pack.bytes(), entries, provenance: pack.provenance()?, signed_by })
+}
+
+/// Looks one name up in a pack, and gives the bytes of the entry: they are those that its row names. `None` where the pack has none.
+///
+/// # Errors
+/// The pack or the entry is damaged, above a limit, or cannot be read; no file stands there.
+pub fn find_in_pack(path: &Path, kind: EntryKind, name: &[u8; 32], limits: &Limits) -> Result<Option<Blob>, StoreError> {
+    let pack = Arc::new(open(path, limits)?);
+    let max = match kind {
+        EntryKind::Blob => limits.max_blob_bytes,
+        EntryKind::Plan => limits.max_plan_bytes,
+        EntryKind::PlanRecord | EntryKind::Selection => {
+            RECORD_HEADER.saturating_add(RECORD_ROW.saturating_mul(limits.max_record_rows.into()))
+        }
+    };
+    pack.find(kind, name)?.map(|row| pack.blob(&row, max)).transpose()
+}
+
+fn open(path: &Path, limits: &Limits) -> Result<Pack, StoreError> {
+    let not_found = || StoreError::io("open", path)(std::io::ErrorKind::NotFound.into());
+    Pack::open(path, limits)?.ok_or_else(not_found)
 }
 
 impl Pack {
@@ -62,6 +86,9 @@ impl Pack {
         }
         // The digest says that somebody wrote it so. That it makes sense is another matter.
         self.provenance()?;
+        for end in self.header.ends() {
+            self.check_zeros(end, "a byte behind a table")?;
+        }
         for kind in EntryKind::ALL {
             self.check_fan_out(kind)?;
         }
@@ -88,18 +115,18 @@ impl Pack {
 
     /// Checks that what follows a value is zero.
     pub(crate) fn check_padding(&self, row: &PackRow) -> Result<(), StoreError> {
-        let from = row.offset.saturating_add(row.size);
-        let mut padding = [0; ALIGN as usize];
-        let length = usize::try_from(end(row).saturating_sub(from)).unwrap_or(usize::MAX);
-        let padding = padding.get_mut(..length).unwrap_or_default();
-        if !padding.is_empty() {
-            self.read_at(from, padding)?;
-        }
-        match padding.iter().find(|&&byte| byte != 0) {
+        self.check_zeros(row.offset.saturating_add(row.size), "a byte behind a value")
+    }
+
+    /// Checks that the bytes from here to the next multiple of [`ALIGN`] are zero.
+    fn check_zeros(&self, from: u64, field: &'static str) -> Result<(), StoreError> {
+        let mut zeros = [0; ALIGN as usize];
+        let length = round_up(from).unwrap_or(from).saturating_sub(from);
+        let zeros = zeros.get_mut(..usize::try_from(length).unwrap_or(usize::MAX)).unwrap_or_default();
+        self.read_at(from, zeros)?;
+        match zeros.iter().find(|&&byte| byte != 0) {
             None => Ok(()),
-            Some(byte) => {
-                Err(self.fault(PackError::Field { field: "a byte behind a value", found: byte.to_string(), expected: "0".into() }))
-            }
+            Some(byte) => Err(self.fault(PackError::Field { field, found: byte.to_string(), expected: "0".into() })),
         }
     }
 }

@@ -155,6 +155,25 @@ pub enum PackError {
         /// The most that is taken.
         max: u64,
     },
+    /// A signature is required and there is none.
+    #[error("pack: found no signature, expected one by a key that is trusted")]
+    Unsigned,
+    /// There are signatures, and none of them counts.
+    #[error("pack: found signatures by {found}, expected one by a key that is trusted, of which there are {trusted}")]
+    Untrusted {
+        /// The keys, and what is wrong with each.
+        found: String,
+        /// Number of trusted keys.
+        trusted: usize,
+    },
+    /// A bundle cannot be got out of its wrapping.
+    #[error("wrapped bundle: {found}, expected {expected}")]
+    Wrapping {
+        /// What is there.
+        found: String,
+        /// What should be.
+        expected: &'static str,
+    },
     /// A pack cannot be made of these entries: nothing was written.
     #[error("not packed: {what} is {found}, expected {expected}")]
     Refused {
@@ -175,6 +194,8 @@ impl PackError {
             Self::TooNew { .. } | Self::Feature { .. } => "too-new",
             Self::Limit { .. } | Self::TooLarge { .. } => "limit",
             Self::Refused { .. } => "refused",
+            Self::Unsigned => "unsigned",
+            Self::Untrusted { .. } => "untrusted",
             Self::TooShort { .. }
             | Self::Magic { .. }
             | Self::Header { .. }
@@ -184,7 +205,8 @@ impl PackError {
             | Self::FanOut { .. }
             | Self::Row { .. }
             | Self::Entry { .. }
-            | Self::CutShort { .. } => "damaged",
+            | Self::CutShort { .. }
+            | Self::Wrapping { .. } => "damaged",
         }
     }
 

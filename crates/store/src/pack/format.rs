@@ -171,9 +171,12 @@ impl Header {
         }
     }
 
-    /// Rows of all kinds.
-    pub(super) fn rows(&self) -> u64 {
-        self.tables.iter().map(|table| u64::from(table.rows)).sum()
+    /// Where each table ends, and the provenance: zeros follow, up to a multiple of [`ALIGN`].
+    pub(super) fn ends(&self) -> impl Iterator<Item = u64> {
+        let ends = self.tables.iter().flat_map(|table| {
+            [table.fan_out_offset.saturating_add(table.fan_out_bytes()), table.rows_offset.saturating_add(table.rows_bytes())]
+        });
+        ends.chain([self.provenance_offset.saturating_add(self.provenance_length)])
     }
 
     /// The header of a file of so many bytes.

@@ -15,12 +15,12 @@ pub(crate) mod testing;
 mod used;
 mod writer;
 
-pub use check::{PackFacts, check_pack};
+pub use check::{PackFacts, check_pack, find_in_pack};
 pub use error::{EntryId, PackError};
 pub(crate) use reader::{Pack, PackRow};
 pub(crate) use signature::SignatureBlock;
 pub(crate) use used::Used;
-pub(crate) use writer::{NewEntry, Written, write};
+pub(crate) use writer::{NewEntry, Sink, Written, write};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Reading a pack: opening it, finding a name, and the bytes of an entry.
 
 use super::error::{EntryId, PackError};
-use super::format::{ALIGN, HEADER, Header, RawRow, Table};
+use super::format::{ALIGN, HEADER, Header, MOST_SIGNATURES, RawRow, Table};
 use crate::{Blob, EntryKind, Limits, StoreError, fs};
 use bytemuck::Zeroable;
 use hipplan_serialize::{AlignedBytes, ContentHash};
@@ -52,6 +52,31 @@ impl PackRow {
 }
 
 impl Pack {
+    /// Bytes of a header.
+    pub(crate) const HEADER: usize = HEADER;
+    /// No pack has more signatures.
+    pub(crate) const MOST_SIGNATURES: u64 = MOST_SIGNATURES;
+
+    /// Checks what a file of so many bytes begins with.
+    pub(crate) fn check_header(bytes: &[u8; HEADER], file: u64, limits: &Limits) -> Result<(), PackError> {
+        Header::decode(bytes, file, limits).map(drop)
+    }
+
+    /// The same pack under another name, where the one that it was opened with says nothing to anybody.
+    pub(crate) fn called(self, path: &Path) -> Self {
+        Self { path: path.to_owned(), ..self }
+    }
+
+    /// Hands out the whole file, signatures included, as it stands.
+    pub(crate) fn copy(&self, sink: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let mut stopped = Ok(());
+        self.pieces(0, self.file.size(), |piece| {
+            stopped = sink(piece);
+            stopped.is_ok()
+        })?;
+        stopped
+    }
+
     /// Opens a pack; `None` when there is no such file. Only its header is read, so the cost does not depend on what it holds.
     pub(crate) fn open(path: &Path, limits: &Limits) -> Result<Option<Self>, StoreError> {
         let file = match fs::open(path) {
@@ -206,6 +231,12 @@ impl Pack {
     pub(crate) fn read(&self, row: &PackRow, max: u64) -> Result<AlignedBytes, StoreError> {
         let size = self.checked_size(row, max)?;
         let mut bytes = AlignedBytes::with_capacity(size);
+        if size <= PIECE {
+            bytes.resize(size, 0);
+            self.read_at(row.offset, &mut bytes)?;
+            self.check_digest(row, &blake3::hash(&bytes))?;
+            return Ok(bytes);
+        }
         let mut hasher = blake3::Hasher::new();
         while bytes.len() < size {
             let at = bytes.len();

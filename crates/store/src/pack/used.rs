@@ -39,6 +39,12 @@ impl Used {
         }
     }
 
+    /// Writes the stamps of the first rows in one piece: those of a pack that nobody uses yet.
+    pub(crate) fn fill(&self, hours: &[u32]) {
+        let bytes: Vec<u8> = hours.iter().flat_map(|hours| hours.to_le_bytes()).collect();
+        let _ = self.file.write_some(0, &bytes);
+    }
+
     fn place(&self, ordinal: u32) -> Option<u64> {
         (ordinal < self.rows).then(|| u64::from(ordinal).saturating_mul(STAMP))
     }

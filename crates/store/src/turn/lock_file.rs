@@ -3,23 +3,28 @@
 //! What a holder writes into the file is for people who wait. It is not trusted, and nothing is recovered by it: the kernel alone knows
 //! who holds a lock, and gives it free when its holder dies.
 
+use super::Purpose;
 use super::fork::{Redeemed, Ticket, enter};
-use crate::fs;
+use crate::{fs, marker};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Folder of the lock files in a store.
 const LOCKS: &str = "locks";
-/// There are 64 of them: as many as processes that are likely to build at once, and few enough to stay for ever.
+/// There are 64 of them for each purpose: as many as processes that are likely to build at once, and few enough to stay for ever.
 const STRIPES: u8 = 64;
 /// Bytes that a holder writes, at the front and always as many, so that nothing of the holder before is left.
 const TEXT: usize = 256;
 
 /// The lock file that orders a key.
-pub(super) fn stripe(key: &[u8; 32]) -> u8 {
+pub(super) fn stripe(key: &[u8; 32], purpose: Purpose) -> u8 {
     let [first, ..] = key;
-    first & (STRIPES - 1)
+    let stripe = first & (STRIPES - 1);
+    match purpose {
+        Purpose::Build => stripe,
+        Purpose::Record => stripe | STRIPES,
+    }
 }
 
 /// An open lock file. Dropped, the lock is free at once; so it is when the process dies.
@@ -38,6 +43,7 @@ impl LockFile {
         let path = folder.join(format!("{stripe:02x}"));
         let open = || match fs::open_shared(&path, true) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
+                marker::upgrade(root).map_err(|error| io::Error::other(error.to_string()))?;
                 fs::make_folder(&folder)?;
                 fs::open_shared(&path, true)
             }
@@ -131,11 +137,11 @@ mod tests {
     fn a_holder_signs_and_is_described() {
         let dir = tempfile::tempdir().unwrap();
         let key = [0xab; 32];
-        assert_eq!(stripe(&key), 0x2b);
-        let holder = LockFile::open(dir.path(), stripe(&key)).unwrap();
+        assert_eq!(stripe(&key, Purpose::Build), 0x2b);
+        let holder = LockFile::open(dir.path(), stripe(&key, Purpose::Build)).unwrap();
         assert!(holder.try_lock().unwrap());
         holder.sign(&key);
-        let other = LockFile::open(dir.path(), stripe(&key)).unwrap();
+        let other = LockFile::open(dir.path(), stripe(&key, Purpose::Build)).unwrap();
         assert!(!other.try_lock().unwrap());
         assert_eq!(other.text().len(), TEXT);
         let words = describe(&other.text());

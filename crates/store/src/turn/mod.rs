@@ -65,16 +65,31 @@ impl Turn {
     }
 }
 
+/// What a turn is taken for. A moment's writing never waits for minutes of building.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To build what can be found afterwards.
+    Build,
+    /// To read a record and replace it.
+    Record,
+}
+
 /// Waits for the turn at a key. `look` is asked before the turn is given and after each wait, so that what another has finished is found
 /// rather than built again.
 ///
 /// `root` is the folder of a store, which knows of lock files by its layout; with `None`, only threads take turns. Keys whose first bytes
 /// are alike in six bits share a lock file: the turns of different processes at them may wait for each other, those of one process do
 /// not. Who has a turn already and takes another had better wait for it shortly, for two who do so may wait for each other.
-pub(crate) fn take<T>(root: Option<&Path>, key: &[u8; 32], options: &TurnOptions, look: &mut dyn FnMut() -> Option<T>) -> Turned<T> {
+pub(crate) fn take<T>(
+    root: Option<&Path>,
+    key: &[u8; 32],
+    purpose: Purpose,
+    options: &TurnOptions,
+    look: &mut dyn FnMut() -> Option<T>,
+) -> Turned<T> {
     let mut wait = Wait::new(root, options);
     let (seat, locked) = match threads::sit(root, key, &mut wait, look) {
-        Seated::Seat(seat) => (Some(seat), root.map(|root| lock(root, key, &mut wait, look))),
+        Seated::Seat(seat) => (Some(seat), root.map(|root| lock(root, key, lock_file::stripe(key, purpose), &mut wait, look))),
         Seated::Found(found) => return Turned::Found(found),
         Seated::Late => {
             wait.warn_late("another thread of this process");
@@ -101,8 +116,7 @@ enum Locked<T> {
     Private,
 }
 
-fn lock<T>(root: &Path, key: &[u8; 32], wait: &mut Wait<'_>, look: &mut dyn FnMut() -> Option<T>) -> Locked<T> {
-    let stripe = lock_file::stripe(key);
+fn lock<T>(root: &Path, key: &[u8; 32], stripe: u8, wait: &mut Wait<'_>, look: &mut dyn FnMut() -> Option<T>) -> Locked<T> {
     let mut nap = NAPS.0;
     let mut open: Option<LockFile> = None;
     loop {

@@ -98,7 +98,7 @@ thread_local! {
 
 /// One subscriber for the whole process, installed before anything can log: scoped ones race with each other for whether a
 /// place in the code is worth logging.
-fn install_log() {
+pub(crate) fn install_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Log).unwrap());
 }

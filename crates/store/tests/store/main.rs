@@ -1,14 +1,21 @@
 //! The store from outside: what callers, other processes and the next boot see.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod bundles;
 mod child;
 mod common;
 mod damage;
 mod degrade;
 mod determinism;
+mod gc;
 mod locations;
 mod marker;
+mod pins;
 mod processes;
+mod repair;
 mod roundtrip;
+mod signatures;
 mod turns;
+mod upkeep;
 mod verify;
+mod wrapped;

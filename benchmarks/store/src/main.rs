@@ -1,0 +1,79 @@
+//! Fetching a compiled kernel by key, beside the ways of others, in one run: see `docs/benchmarks.md`.
+//!
+//! `store-benchmark prepare FOLDER MATERIAL` makes the populations, `store-benchmark run FOLDER` measures them. MATERIAL is a file of
+//! code objects that values are made of.
+
+mod by_hand;
+mod files;
+mod hipplan;
+mod lmdb;
+mod measure;
+mod population;
+mod redb_file;
+mod sqlite;
+
+use anyhow::{Context, Result, bail};
+use population::Population;
+use std::path::{Path, PathBuf};
+
+/// One way to keep values by key.
+pub(crate) struct Backend {
+    /// Name in the table.
+    pub(crate) name: &'static str,
+    /// Puts all values of a population into an empty folder.
+    pub(crate) fill: fn(&Path, &Population) -> Result<()>,
+    /// Opens what is in the folder, for reading.
+    pub(crate) open: fn(&Path) -> Result<Box<dyn Reader>>,
+}
+
+/// An open database.
+pub(crate) trait Reader {
+    /// Finds a value, checks it, and says how long it is. The key is derived from the name in here.
+    fn get(&mut self, name: &str) -> Result<usize>;
+}
+
+pub(crate) const BACKENDS: [Backend; 6] = [by_hand::BACKEND, hipplan::BACKEND, sqlite::BACKEND, files::BACKEND, lmdb::BACKEND, redb_file::BACKEND];
+
+/// Numbers of entries.
+const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["prepare", folder, material] => prepare(Path::new(folder), Path::new(material), &SIZES),
+        ["prepare", folder, material, most] => {
+            let most: usize = most.parse()?;
+            prepare(Path::new(folder), Path::new(material), &SIZES.into_iter().filter(|size| *size <= most).collect::<Vec<_>>())
+        }
+        ["run", folder] => measure::run(Path::new(folder), &SIZES),
+        // What a new process does: one get, and the time of opening and getting on its output.
+        ["cold", backend, folder, name] => measure::cold(backend, Path::new(folder), name),
+        _ => bail!("usage: store-benchmark prepare FOLDER MATERIAL [MOST] | run FOLDER"),
+    }
+}
+
+fn prepare(folder: &Path, material: &Path, sizes: &[usize]) -> Result<()> {
+    let material = std::fs::read(material).with_context(|| format!("read {}", material.display()))?;
+    for &size in sizes {
+        let population = Population::new(&material, size);
+        for backend in &BACKENDS {
+            let place = place(folder, backend, size);
+            if place.join("filled").exists() {
+                continue;
+            }
+            let _ = std::fs::remove_dir_all(&place);
+            std::fs::create_dir_all(&place)?;
+            let start = std::time::Instant::now();
+            (backend.fill)(&place, &population).with_context(|| format!("fill {}", backend.name))?;
+            std::fs::write(place.join("filled"), "")?;
+            println!("{:>9} entries  {:<28} filled in {:.1} s", size, backend.name, start.elapsed().as_secs_f64());
+        }
+    }
+    Ok(())
+}
+
+/// Where a population of a backend is.
+pub(crate) fn place(folder: &Path, backend: &Backend, size: usize) -> PathBuf {
+    folder.join(format!("{}-{size}", backend.name.replace(' ', "-")))
+}

@@ -1,0 +1,142 @@
+//! `hipplan bundle export`
+
+use super::OutputOptions;
+use crate::{Exit, Global, inputs, keys, location, logs, output};
+use hipplan::{BatchItem, ExportedPlan, GraphKey, Limits, Target};
+use serde_json::json;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// Write plans of the store into a bundle
+///
+/// Without inputs, all plans that something leads to; with inputs, those of these graphs. A bundle holds the plans, their code objects and
+/// what leads to them, and nothing of where the store is, who exports it or when: equal contents give equal bytes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan bundle export -o all.hpbundle --store plans
+  hipplan bundle export -o mi300.hpbundle --target gfx942
+  hipplan bundle export -o run.hpbundle training.log --note \"model 7\"
+  hipplan bundle export -o one.hpbundle.zst 5d0c1f22a9b3 --compress
+
+Exit codes:
+  0  written, and every input has a plan in it
+  1  written, but an input has none, is no graph, or something of the store is damaged and was left out
+  2  not written")]
+pub(crate) struct Export {
+    /// Graph keys or plan keys or their first digits, graph files, logs, folders of them, or - for standard input
+    #[arg(value_name = "INPUT")]
+    inputs: Vec<String>,
+    /// A MIOpenDriver line
+    #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
+    line: Vec<String>,
+    /// Only plans for these targets; one without features, such as gfx942, stands for all of its settings
+    #[arg(long, value_name = "TARGET", value_delimiter = ',')]
+    target: Vec<Target>,
+    /// A line about where the plans are from, to be kept in the bundle; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    note: Vec<String>,
+    #[command(flatten)]
+    output: OutputOptions,
+}
+
+/// What was named, and whether a plan was found for it.
+#[derive(Default)]
+struct Wanted {
+    prefixes: Vec<(String, bool)>,
+    /// Names of the inputs of a graph.
+    graphs: HashMap<GraphKey, (Vec<String>, bool)>,
+    /// Inputs that are no graphs.
+    invalid: Vec<String>,
+    all: bool,
+}
+
+impl Wanted {
+    /// Whether a plan was asked for.
+    fn takes(&mut self, plan: &ExportedPlan) -> bool {
+        let mut is_wanted = self.all;
+        let (graph, key) = (plan.graph.to_string(), plan.plan.key.to_string());
+        for (prefix, found) in &mut self.prefixes {
+            if graph.starts_with(&**prefix) || key.starts_with(&**prefix) {
+                *found = true;
+                is_wanted = true;
+            }
+        }
+        if let Some((_, found)) = self.graphs.get_mut(&plan.graph) {
+            *found = true;
+            is_wanted = true;
+        }
+        is_wanted
+    }
+
+    /// Inputs for which there is no plan.
+    fn lacking(&self) -> Vec<String> {
+        let prefixes = self.prefixes.iter().filter(|(_, found)| !found).map(|(prefix, _)| prefix.clone());
+        let graphs = self.graphs.values().filter(|(_, found)| !found).flat_map(|(names, _)| names.iter().cloned());
+        let mut lacking: Vec<String> = prefixes.chain(graphs).collect();
+        lacking.sort();
+        lacking
+    }
+}
+
+impl Export {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let mut wanted = Wanted { all: self.inputs.is_empty() && self.line.is_empty(), ..Wanted::default() };
+        let (named, files): (Vec<&String>, Vec<&String>) = self.inputs.iter().partition(|text| keys::may_be_key(text));
+        wanted.prefixes = named.into_iter().map(|text| (text.to_ascii_lowercase(), false)).collect();
+        let files: Vec<PathBuf> = files.into_iter().map(PathBuf::from).collect();
+        let mut all = Vec::new();
+        for source in inputs::expand(&files, &self.line)? {
+            let mut contents = inputs::read(&source, &Limits::DEFAULT);
+            for input in std::mem::take(&mut contents.inputs) {
+                let item = match input.graph {
+                    Ok(imported) => BatchItem::of_graph(input.source, &imported.graph.view()),
+                    Err(reason) => BatchItem::invalid(input.source, reason),
+                };
+                match item.graph {
+                    Ok(canonical) => wanted.graphs.entry(canonical.key).or_default().0.push(item.source),
+                    Err(reason) => wanted.invalid.push(format!("{}: {reason}", item.source)),
+                }
+            }
+            all.push(contents);
+        }
+        let store = location::readable(global)?;
+        let targets: Vec<String> = self.target.iter().map(ToString::to_string).collect();
+        let mut choose = |plan: &ExportedPlan| {
+            let is_for = |target: &String| plan.target == *target || plan.target.split(':').next() == Some(target);
+            (targets.is_empty() || targets.iter().any(is_for)) && wanted.takes(plan)
+        };
+        let report = self.output.write(|path| store.export(path, &self.note, &mut choose))?;
+        let lacking = wanted.lacking();
+        if global.json {
+            output::json(&json!({
+                "bundle": self.output.output.display().to_string(),
+                "root": report.root.to_string(),
+                "bytes": report.bytes,
+                "entries": super::entries_json([report.blobs, report.plans.len() as u64, report.plan_records, report.selections]),
+                "plans": report.plans.iter().map(|p| json!({ "plan_key": p.plan.key.to_string(), "graph_key": p.graph.to_string(), "target": p.target })).collect::<Vec<_>>(),
+                "without_plan": lacking,
+                "invalid": wanted.invalid,
+                "problems": super::texts(&report.problems),
+                "logs": logs::to_json(&all),
+            }))?;
+        } else {
+            logs::print(&all)?;
+            for (what, names) in [("no graph", &wanted.invalid), ("no plan", &lacking)] {
+                for name in names {
+                    output::line(format_args!("{}{what}:{} {}", output::WARN, output::RESET, output::name(name)))?;
+                }
+            }
+            super::print_problems(&report.problems)?;
+            output::line(format_args!(
+                "{}: {}, {} in all, root {}",
+                output::path(&self.output.output),
+                super::entries_text([report.blobs, report.plans.len() as u64, report.plan_records, report.selections]),
+                output::bytes(report.bytes),
+                report.root
+            ))?;
+        }
+        let is_good = lacking.is_empty() && wanted.invalid.is_empty() && report.problems.is_empty() && !logs::any_lost(&all);
+        Ok(if is_good { Exit::Good } else { Exit::Findings })
+    }
+}

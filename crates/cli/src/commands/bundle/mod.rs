@@ -1,0 +1,130 @@
+//! `hipplan bundle`: one file per subcommand.
+
+mod export;
+mod import;
+mod inspect;
+mod keygen;
+mod merge;
+mod sign;
+mod verify;
+
+use crate::{Exit, Global, output};
+use anyhow::Context;
+use hipplan::StoreLimits;
+use std::path::Path;
+
+/// Make, check, sign and take in bundles: files of many plans that travel
+///
+/// A bundle is served where it lies: `--layer FILE`, or `HIPPLAN_LAYERS`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Bundle {
+    #[command(subcommand)]
+    command: BundleCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum BundleCommand {
+    /// Write plans of the store into a bundle
+    Export(export::Export),
+    /// Take the good entries of bundles into the store
+    Import(import::Import),
+    /// Make one bundle of several
+    Merge(merge::Merge),
+    /// Make a key to sign bundles with
+    Keygen(keygen::Keygen),
+    /// Sign bundles
+    Sign(sign::Sign),
+    /// Tell what is in a bundle, where it is from and who signed it
+    Inspect(inspect::Inspect),
+    /// Check every byte of bundles, and their signatures
+    Verify(verify::Verify),
+}
+
+impl Bundle {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        match self.command {
+            BundleCommand::Export(command) => command.run(global),
+            BundleCommand::Import(command) => command.run(global),
+            BundleCommand::Merge(command) => command.run(global),
+            BundleCommand::Keygen(command) => command.run(global),
+            BundleCommand::Sign(command) => command.run(global),
+            BundleCommand::Inspect(command) => command.run(global),
+            BundleCommand::Verify(command) => command.run(global),
+        }
+    }
+}
+
+/// How much may come out of a wrapped bundle.
+#[derive(Debug, clap::Args)]
+struct UnpackOption {
+    /// Largest bundle that a .zst may unwrap to, in bytes [default: 16 GiB]
+    #[arg(long, value_name = "BYTES")]
+    unpack_limit: Option<u64>,
+}
+
+impl UnpackOption {
+    fn limits(&self) -> StoreLimits {
+        let mut limits = StoreLimits::default();
+        if let Some(max) = self.unpack_limit {
+            limits.max_unwrapped_bytes = max;
+        }
+        limits
+    }
+}
+
+/// How the file of a bundle is written.
+#[derive(Debug, clap::Args)]
+struct OutputOptions {
+    /// File to write; what stands there is replaced
+    #[arg(short, long, value_name = "FILE")]
+    output: std::path::PathBuf,
+    /// Wrap the file in zstd, for the way: whoever gets it imports or unwraps it, for it cannot be served
+    #[arg(long)]
+    compress: bool,
+}
+
+/// zstd's own choice: the reference figures are of it.
+const LEVEL: i32 = 3;
+
+impl OutputOptions {
+    /// Lets `write` make a bundle, and wraps it if that was asked for.
+    fn write<T>(&self, write: impl FnOnce(&Path) -> Result<T, hipplan::StoreError>) -> anyhow::Result<T> {
+        let what = || format!("bundle {}", output::path(&self.output));
+        if !self.compress {
+            return write(&self.output).with_context(what);
+        }
+        let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let plain = tempfile::Builder::new().prefix(".").suffix(".hpbundle").tempfile_in(folder).with_context(what)?;
+        let written = write(plain.path()).with_context(what)?;
+        hipplan::wrap_bundle(plain.path(), &self.output, LEVEL, &StoreLimits::default()).with_context(what)?;
+        Ok(written)
+    }
+}
+
+/// What was left out, a line each.
+fn print_problems(problems: &[hipplan::StoreError]) -> anyhow::Result<()> {
+    problems.iter().try_for_each(output::problem)
+}
+
+fn texts(problems: &[hipplan::StoreError]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
+}
+
+/// Number of entries by kind, as JSON.
+fn entries_json(entries: [u64; 4]) -> serde_json::Value {
+    let [blobs, plans, plan_records, selections] = entries;
+    serde_json::json!({ "blobs": blobs, "plans": plans, "plan_records": plan_records, "selections": selections })
+}
+
+/// Number of entries by kind, in words.
+fn entries_text(entries: [u64; 4]) -> String {
+    let [blobs, plans, plan_records, selections] = entries;
+    let count = |n: u64, thing| output::count(usize::try_from(n).unwrap_or(usize::MAX), thing);
+    format!(
+        "{}, {}, {}, {}",
+        count(plans, "plan"),
+        count(blobs, "blob"),
+        count(plan_records, "plan record"),
+        count(selections, "selection")
+    )
+}

@@ -1,0 +1,44 @@
+//! `hipplan bundle sign`
+
+use crate::{Exit, Global, location, output};
+use hipplan::{SecretKey, StoreLimits};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Sign bundles
+///
+/// A signature is put behind the bundle, which is replaced by the longer file. Several keys may sign one bundle. A wrapped one is
+/// unwrapped first: sign, then wrap.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan bundle sign all.hpbundle --key ~/.config/hipplan/signing-key")]
+pub(crate) struct Sign {
+    /// Bundles
+    #[arg(required = true, value_name = "BUNDLE")]
+    bundles: Vec<PathBuf>,
+    /// File of the secret key
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+}
+
+impl Sign {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let key = SecretKey::read(&self.key).map_err(|error| location::with_advice(error, "key"))?;
+        let mut rows = Vec::new();
+        for bundle in &self.bundles {
+            let name = output::path(bundle);
+            let is_new = hipplan::sign_bundle(bundle, &key, &StoreLimits::default());
+            let is_new = is_new.map_err(|error| location::with_advice(error, &format!("bundle {name}")))?;
+            if global.json {
+                rows.push(json!({ "bundle": bundle.display().to_string(), "new": is_new }));
+            } else {
+                output::line(format_args!("{name}: {} by {}", if is_new { "signed" } else { "was signed before" }, key.public()))?;
+            }
+        }
+        if global.json {
+            output::json(&json!({ "key": key.public().to_string(), "bundles": rows }))?;
+        }
+        Ok(Exit::Good)
+    }
+}

@@ -1,0 +1,64 @@
+//! `hipplan store where`
+
+use crate::{Exit, Global, location, output};
+use hipplan::{LocationSource, LocationVerdict, look_at_layer};
+use serde_json::json;
+use std::path::Path;
+
+/// Tell where the store is, and why not elsewhere
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The first place that --store or HIPPLAN_STORE says is used, whatever its state; else the first usable one of the others, in this order.
+Nothing is created by asking. Exit code: 0, or 1 if the place cannot be used, there is none, or a layer of HIPPLAN_LAYERS is not there.")]
+pub(crate) struct Where {}
+
+impl Where {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let location = location::locate(global);
+        let layers: Vec<(&Path, LocationVerdict)> = location.layers.iter().map(|path| (&**path, look_at_layer(path))).collect();
+        let good = location.candidate().is_some_and(|c| c.verdict.is_usable()) && layers.iter().all(|(_, verdict)| is_layer(verdict));
+        if global.json {
+            let row = |path: Option<&Path>, verdict: &LocationVerdict| json!({ "path": path.map(|p| p.display().to_string()), "verdict": verdict.code(), "text": verdict.to_string() });
+            let candidates = location.candidates.iter().enumerate().map(|(i, c)| {
+                let mut row = row(c.path.as_deref(), &c.verdict);
+                row["source"] = source(c.source).into();
+                row["used"] = (location.chosen == Some(i)).into();
+                row
+            });
+            output::json(&json!({
+                "store": location.path().map(|p| p.display().to_string()),
+                "candidates": candidates.collect::<Vec<_>>(),
+                "layers": layers.iter().map(|(path, verdict)| row(Some(path), verdict)).collect::<Vec<_>>(),
+            }))?;
+        } else {
+            let mut table = output::table(&["said by", "store", "verdict"]);
+            for (i, candidate) in location.candidates.iter().enumerate() {
+                let used = if location.chosen == Some(i) { "used: " } else { "" };
+                let path = candidate.path.as_deref().map_or_else(|| "-".to_owned(), output::path);
+                table.add_row([source(candidate.source), &path, &output::name(&format!("{used}{}", candidate.verdict))]);
+            }
+            output::print_table(&table, |row| (location.chosen == Some(row)).then_some(if good { output::GOOD } else { output::WARN }))?;
+            for (i, (path, verdict)) in layers.iter().enumerate() {
+                let text =
+                    if *verdict == LocationVerdict::File { "read as a bundle".to_owned() } else { output::name(&verdict.to_string()) };
+                output::line(format_args!("layer {} of HIPPLAN_LAYERS: {}: {text}", i + 1, output::path(path)))?;
+            }
+            if location.candidate().is_none() {
+                output::line("no place for a store: nothing is kept")?;
+            }
+        }
+        Ok(if good { Exit::Good } else { Exit::Findings })
+    }
+}
+
+fn is_layer(verdict: &LocationVerdict) -> bool {
+    matches!(verdict, LocationVerdict::Store | LocationVerdict::File)
+}
+
+/// What says a place, in the terms of the command.
+fn source(source: LocationSource) -> &'static str {
+    match source {
+        LocationSource::Argument => "--store",
+        source => source.name(),
+    }
+}

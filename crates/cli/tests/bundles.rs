@@ -1,0 +1,154 @@
+//! Bundles from outside: made on one machine, carried away, and used where there is nothing else.
+
+mod common;
+
+use common::{Ran, Scratch, corpus, scalar_graph, tree};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A store with two graphs of the corpus in it.
+fn filled(scratch: &Scratch) -> [String; 2] {
+    let graphs = ["conv_bias_relu_bf16_nchw_1x1.json", "sample_matmul.json"].map(|name| corpus().join(name));
+    let graphs = graphs.map(|path| path.to_str().expect("UTF-8").to_owned());
+    let (code, report) = scratch.json(&["compile", &graphs[0], &graphs[1], "--store", "origin"]);
+    assert_eq!(code, 0, "{report:#}");
+    graphs
+}
+
+/// Runs the command with nothing in its environment but what is given, in a folder of its own.
+fn bare(scratch: &Scratch, args: &[&str], variables: &[(&str, &Path)]) -> Ran {
+    let empty = scratch.path("elsewhere");
+    std::fs::create_dir_all(&empty).expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hipplan"));
+    command.args(args).current_dir(empty).env_clear().envs(variables.iter().copied());
+    Ran::of(&command.output().expect("started"))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn a_bundle_that_was_moved_runs_from_an_empty_store_in_an_empty_environment() {
+    let scratch = Scratch::new();
+    let [graph, other] = filled(&scratch);
+    let (code, report) = scratch.json(&["bundle", "export", "-o", "all.hpbundle", "--store", "origin", "--note", "corpus"]);
+    assert_eq!((code, &report["entries"]["plans"]), (0, &Value::from(2)), "{report:#}");
+    let key = report["plans"][0]["graph_key"].as_str().expect("a key").to_owned();
+    std::fs::create_dir(scratch.path("moved ü")).expect("a folder");
+    let bundle = scratch.path("moved ü/b.hpbundle");
+    std::fs::rename(scratch.path("all.hpbundle"), &bundle).expect("moved");
+    std::fs::remove_dir_all(scratch.path("origin")).expect("removed");
+
+    let before = tree(&scratch.path("moved ü"));
+    for args in [["run", &graph], ["run", &other], ["run", &key]] {
+        let ran = bare(&scratch, &[&args[..], &["--check", "--layer", text(&bundle), "--store", "none"]].concat(), &[]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    // By the environment; and explained, listed, found again by compile.
+    let layers: [(&str, &Path); 1] = [("HIPPLAN_LAYERS", &bundle)];
+    assert_eq!(bare(&scratch, &["run", &graph, "--store", "none"], &layers).code, 0);
+    assert_eq!(bare(&scratch, &["why", &graph, "--store", "none"], &layers).code, 0);
+    let ran = bare(&scratch, &["ls", "--store", "none", "--json"], &layers);
+    let listed: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(listed["plans"].as_array().map(Vec::len), Some(2), "{ran:?}");
+    assert!(!scratch.path("elsewhere/none").exists());
+    let ran = bare(&scratch, &["compile", &graph, "--store", "new", "--json"], &layers);
+    let report: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(report["summary"]["present"], 1, "{report:#}");
+    assert_eq!(tree(&scratch.path("moved ü")), before);
+
+    // Without it there is nothing; a layer that is not there is an error.
+    assert_eq!(bare(&scratch, &["run", &graph, "--store", "none"], &[]).code, 2);
+    let ran = bare(&scratch, &["run", &graph, "--store", "none", "--layer", "absent.hpbundle"], &[]);
+    assert!(ran.code == 2 && ran.err.contains("absent.hpbundle"), "{ran:?}");
+}
+
+#[test]
+fn exports_are_of_what_was_named_and_reproducible() {
+    let scratch = Scratch::new();
+    let [graph, other] = filled(&scratch);
+    let export = |args: &[&str]| scratch.json(&[&["bundle", "export", "--store", "origin", "-o"], args].concat());
+    let (code, one) = export(&["1.hpbundle", &graph]);
+    assert_eq!((code, &one["entries"]["plans"]), (0, &Value::from(1)), "{one:#}");
+    let key = one["plans"][0]["graph_key"].as_str().expect("a key");
+    let (code, same) = export(&["2.hpbundle", &key[..12]]);
+    assert_eq!((code, &same["root"]), (0, &one["root"]));
+    assert_eq!(std::fs::read(scratch.path("1.hpbundle")).expect("read"), std::fs::read(scratch.path("2.hpbundle")).expect("read"));
+    let (code, none) = export(&["3.hpbundle", "--target", "gfx942"]);
+    assert_eq!((code, &none["entries"]["plans"]), (0, &Value::from(0)));
+
+    // What has no plan is told.
+    let lacking = scratch.write("lacking.json", scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#));
+    scratch.write("bad.json", "{}");
+    let (code, some) = export(&["4.hpbundle", text(&lacking), "bad.json", &other, "ffffffffffff"]);
+    assert_eq!((code, &some["entries"]["plans"]), (1, &Value::from(1)), "{some:#}");
+    assert_eq!(some["without_plan"].as_array().map(Vec::len), Some(2), "{some:#}");
+    assert_eq!(some["invalid"].as_array().map(Vec::len), Some(1), "{some:#}");
+
+    // Two halves make the whole, whatever their order; it is taken in, and exported again.
+    let (_, all) = export(&["all.hpbundle"]);
+    for inputs in [["1.hpbundle", "4.hpbundle"], ["4.hpbundle", "1.hpbundle"]] {
+        let (code, merged) = scratch.json(&["bundle", "merge", "-o", "m.hpbundle.zst", inputs[0], inputs[1], "--compress"]);
+        assert_eq!((code, &merged["root"]), (0, &all["root"]), "{merged:#}");
+    }
+    let (code, taken) = scratch.json(&["bundle", "import", "m.hpbundle.zst", "--store", "copy"]);
+    assert_eq!((code, &taken["bundles"][0]["new"]["plans"]), (0, &Value::from(2)), "{taken:#}");
+    let (code, again) = scratch.json(&["bundle", "export", "-o", "again.hpbundle", "--store", "copy"]);
+    assert_eq!((code, &again["root"]), (0, &all["root"]));
+    assert_eq!(scratch.run(&["run", &graph, "--store", "copy", "--check"]).code, 0);
+    let ran = scratch.run(&["bundle", "import", "m.hpbundle.zst", "--store", "third", "--unpack-limit", "1000"]);
+    assert!(ran.code == 2 && ran.err.contains("max_unwrapped_bytes"), "{ran:?}");
+    let ran = scratch.run(&["ls", "--layer", "m.hpbundle.zst", "--store", "copy"]);
+    assert_eq!(ran.code, 2, "never served: {ran:?}");
+}
+
+#[test]
+fn what_is_not_signed_as_it_must_be_is_not_read() {
+    let scratch = Scratch::new();
+    let [graph, _] = filled(&scratch);
+    assert_eq!(scratch.run(&["bundle", "export", "-o", "b.hpbundle", "--store", "origin"]).code, 0);
+    let bundle = scratch.path("b.hpbundle");
+    let ran = scratch.run(&["bundle", "keygen", "key"]);
+    assert!(ran.code == 0 && ran.out.starts_with("hipplan-public:"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(scratch.path("key.pub")).expect("read"), ran.out);
+    assert_eq!(scratch.run(&["bundle", "keygen", "key"]).code, 2, "not overwritten");
+    assert_eq!(scratch.run(&["bundle", "keygen", "other"]).code, 0);
+
+    let keys: PathBuf = scratch.path("key.pub");
+    let run = |policy: &str, keys: &Path| {
+        let variables = [("HIPPLAN_SIGNATURES", Path::new(policy)), ("HIPPLAN_TRUSTED_KEYS", keys)];
+        bare(&scratch, &["run", &graph, "--store", "none", "--layer", text(&bundle)], &variables)
+    };
+    let ran = run("require", &keys);
+    assert!(ran.code == 2 && ran.err.contains("no signature") && ran.err.contains("hipplan bundle sign"), "{ran:?}");
+    let ran = run("warn", &keys);
+    assert!(ran.code == 0 && ran.err.contains("unsigned"), "{ran:?}");
+    let ran = scratch.run(&["bundle", "verify", "b.hpbundle", "--trusted", "key.pub"]);
+    assert!(ran.code == 1 && ran.out.contains("there is none"), "{ran:?}");
+    assert_eq!(scratch.run(&["bundle", "sign", "b.hpbundle", "--key", "key.pub"]).code, 2, "not a secret key");
+    assert_eq!(scratch.run(&["bundle", "sign", "b.hpbundle", "--key", "other"]).code, 0);
+    let ran = run("require", &keys);
+    assert!(ran.code == 2 && ran.err.contains("not trusted"), "{ran:?}");
+    assert_eq!(scratch.run(&["bundle", "sign", "b.hpbundle", "--key", "key"]).code, 0);
+    let ran = run("require", &keys);
+    assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?}");
+    assert_eq!(scratch.run(&["bundle", "verify", "b.hpbundle", "--trusted", "key.pub"]).code, 0);
+    let (code, facts) = scratch.json(&["bundle", "inspect", "b.hpbundle"]);
+    assert_eq!((code, facts["signatures"].as_array().map(Vec::len)), (0, Some(2)), "{facts:#}");
+    // A policy that is not understood is not one that was not set.
+    for (policy, keys) in [("Require", &*keys), ("require", Path::new("/no/such/keys")), ("require", &bundle)] {
+        let ran = run(policy, keys);
+        assert!(ran.code == 2 && ran.err.contains("HIPPLAN_"), "{ran:?}");
+    }
+
+    // A byte of an entry is changed: that entry is bad, the signature is not.
+    let mut bytes = std::fs::read(&bundle).expect("read");
+    let at = bytes.len() - 256 - 100;
+    bytes[at] ^= 1;
+    std::fs::write(&bundle, bytes).expect("written");
+    let (code, report) = scratch.json(&["bundle", "verify", "b.hpbundle", "--trusted", "key.pub"]);
+    let row = &report["bundles"][0];
+    assert_eq!((code, &row["signature_problem"], row["problems"].as_array().map(Vec::len)), (1, &Value::Null, Some(1)), "{report:#}");
+}

@@ -1,0 +1,27 @@
+//! Looking after a folder of the store: how much there is, what is kept, what goes.
+
+mod alone;
+mod away;
+mod decide;
+mod fold;
+mod gc;
+mod leftovers;
+mod pins;
+mod progress;
+mod reach;
+mod removal;
+mod remove;
+mod repair;
+mod stamps;
+mod sweep;
+mod table;
+pub(crate) mod trash;
+mod usage;
+
+pub use gc::{GcOptions, GcReport};
+pub use pins::{Pin, PinSet};
+pub use progress::UpkeepStep;
+pub use remove::RemoveReport;
+pub use repair::{RepairOptions, RepairReport};
+pub use usage::{EntryInfo, KindStat, StoreStat, Usage};
+pub(crate) use usage::{entries_of_directory, entries_of_pack, stat_bundle, stat_directory};

@@ -1,0 +1,222 @@
+//! Pins: what upkeep may not remove, in small text files that anybody can read.
+
+use crate::layer::{Directory, walk};
+use crate::layout::PINS;
+use crate::{EntryKind, Store, StoreError, entry, fs};
+use hipplan_serialize::{GraphKey, PlanKey, SelectionKey};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Bytes of the largest file that is read: some 200,000 lines.
+const MAX_BYTES: u64 = 16 << 20;
+/// Characters of the longest name.
+const MAX_NAME: usize = 100;
+
+/// A thing that is to stay, or to be removed, together with what it leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pin {
+    /// The plans of a key.
+    Plan(PlanKey),
+    /// A selection, and the plans that it names.
+    Selection(SelectionKey),
+    /// All plans of a graph, for every target, engine and setting.
+    Graph(GraphKey),
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(key) => write!(f, "plan {key}"),
+            Self::Selection(key) => write!(f, "selection {key}"),
+            Self::Graph(key) => write!(f, "graph {key}"),
+        }
+    }
+}
+
+impl FromStr for Pin {
+    type Err = String;
+
+    /// Reads `plan`, `selection` or `graph`, a space, and 64 hexadecimal digits.
+    fn from_str(line: &str) -> Result<Self, Self::Err> {
+        let expected = || "`plan`, `selection` or `graph`, a space and 64 hexadecimal digits".to_owned();
+        let (word, digits) = line.split_once(' ').ok_or_else(expected)?;
+        match word {
+            "plan" => digits.parse().map(Self::Plan).map_err(|_| expected()),
+            "selection" => digits.parse().map(Self::Selection).map_err(|_| expected()),
+            "graph" => digits.parse().map(Self::Graph).map_err(|_| expected()),
+            _ => Err(expected()),
+        }
+    }
+}
+
+/// A named set of pins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinSet {
+    /// File name in the folder `pins`.
+    pub name: String,
+    /// What stays.
+    pub targets: Vec<Pin>,
+}
+
+impl Store {
+    /// Keeps these things, and all that they lead to, from [`gc`](Self::gc) and [`remove`](Self::remove), in place of what the set of this
+    /// name kept before. What is not in the store yet is kept as soon as it is.
+    ///
+    /// A gc that is at work has either seen the pins, or finds that what they keep has just been used and leaves it.
+    ///
+    /// # Errors
+    /// The name is not one of up to 100 letters, digits, `-`, `_` and `.`, beginning with a letter or digit; there is no target; or it
+    /// cannot be written.
+    pub fn pin(&self, name: &str, targets: &[Pin]) -> Result<(), StoreError> {
+        let directory = self.to_write()?;
+        let path = path_of(directory, name)?;
+        if targets.is_empty() {
+            return Err(StoreError::Pins { path, line: 0, found: "nothing".into(), expected: "at least one line".into() });
+        }
+        let mut text = String::new();
+        for target in targets {
+            text.push_str(&target.to_string());
+            text.push('\n');
+        }
+        directory.uses_folder(PINS)?;
+        let temp = directory.write_temp(text.as_bytes())?;
+        fs::rename(temp, &path).map_err(StoreError::io("create the file", &path))?;
+        directory.sync_name(&path)?;
+        self.touch_pinned(directory, targets);
+        Ok(())
+    }
+
+    /// Removes a set of pins; tells whether there was one of this name.
+    ///
+    /// # Errors
+    /// The name cannot be that of a set, or it cannot be removed.
+    pub fn unpin(&self, name: &str) -> Result<bool, StoreError> {
+        let directory = self.to_write()?;
+        let path = path_of(directory, name)?;
+        let removed = fs::unlink(&path).map_err(StoreError::io("remove", &path))?;
+        if removed {
+            directory.sync_name(&path)?;
+        }
+        Ok(removed)
+    }
+
+    /// The sets of pins of the folder in front, by name.
+    ///
+    /// # Errors
+    /// One of them is damaged or cannot be read, or something else stands among them.
+    pub fn pins(&self) -> Result<Vec<PinSet>, StoreError> {
+        self.directory().map_or_else(|| Ok(Vec::new()), all)
+    }
+
+    /// Stamps what is pinned, for a gc that has read the pins already.
+    fn touch_pinned(&self, directory: &Directory, targets: &[Pin]) {
+        for target in targets {
+            let (kind, key) = match target {
+                Pin::Plan(key) => (EntryKind::PlanRecord, key.0),
+                Pin::Selection(key) => (EntryKind::Selection, key.0),
+                // No name leads to the plans of a graph.
+                Pin::Graph(graph) => {
+                    let plans = directory.plans(self.limits()).flatten();
+                    plans.for_each(|plan| self.touch_plan(directory, &plan, Some(graph)));
+                    continue;
+                }
+            };
+            directory.stamp_now(kind, &key);
+            if let Ok(Some(record)) = directory.record(kind, &key, self.limits()) {
+                record.rows.iter().for_each(|plan| self.touch_plan(directory, plan, None));
+            }
+        }
+    }
+
+    fn touch_plan(&self, directory: &Directory, plan: &hipplan_serialize::PlanRef, of: Option<&GraphKey>) {
+        let Ok(Some(bytes)) = directory.plan(plan, self.limits()) else { return };
+        if of.is_some_and(|graph| bytes.view().meta().graph_key() != *graph) {
+            return;
+        }
+        directory.stamp_now(EntryKind::PlanRecord, &plan.key.0);
+        directory.stamp_now(EntryKind::Plan, &plan.root.0);
+        bytes.code_objects().for_each(|blob| directory.stamp_now(EntryKind::Blob, &blob.hash.0));
+    }
+}
+
+/// All sets of a folder. Whatever cannot be read may keep anything, so it is an error.
+pub(super) fn all(directory: &Directory) -> Result<Vec<PinSet>, StoreError> {
+    walk::own_folders(directory.root(), PINS)?;
+    let folder = directory.root().join(PINS);
+    let mut sets = Vec::new();
+    for name in walk::names(&folder) {
+        let name = name?;
+        let path = folder.join(&name);
+        let Some(name) = name.to_str().filter(|name| is_name(name)) else {
+            let (found, expected) = (name.to_string_lossy().into_owned(), EXPECTED_NAME.to_owned());
+            return Err(StoreError::Pins { path, line: 0, found, expected });
+        };
+        if let Some(targets) = read(&path)? {
+            sets.push(PinSet { name: name.to_owned(), targets });
+        }
+    }
+    Ok(sets)
+}
+
+/// The targets of a file; `None` when it has vanished.
+fn read(path: &Path) -> Result<Option<Vec<Pin>>, StoreError> {
+    let Some(file) = entry::open(path)? else { return Ok(None) };
+    entry::check_limit(path, "size in bytes", file.size(), "of a file of pins", MAX_BYTES)?;
+    let bytes = file.read().map_err(StoreError::io("read", path))?;
+    let wrong = |line: usize, found: &str, expected: String| {
+        let found = found.chars().take(100).collect();
+        StoreError::Pins { path: path.to_owned(), line, found, expected }
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| wrong(0, "bytes that are not UTF-8", "text".into()))?;
+    let complete = text.strip_suffix('\n');
+    let complete = complete.ok_or_else(|| wrong(0, "no line break at the end", "whole lines; the file is cut off".into()))?;
+    let target = |(line, text): (usize, &str)| text.parse().map_err(|expected| wrong(line.saturating_add(1), text, expected));
+    complete.split('\n').enumerate().map(target).collect::<Result<_, _>>().map(Some)
+}
+
+const EXPECTED_NAME: &str = "a name of 1 to 100 letters, digits, `-`, `_` and `.` that begins with a letter or digit";
+
+fn is_name(name: &str) -> bool {
+    name.len() <= MAX_NAME
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+fn path_of(directory: &Directory, name: &str) -> Result<PathBuf, StoreError> {
+    let folder = directory.root().join(PINS);
+    if is_name(name) {
+        return Ok(folder.join(name));
+    }
+    let found = name.chars().take(MAX_NAME).collect();
+    Err(StoreError::Pins { path: folder, line: 0, found, expected: EXPECTED_NAME.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_lead_elsewhere() {
+        for good in ["a", "release-1.2", "A_b.c", "0"] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", ".", "..", ".hidden", "a/b", "../a", "a b", "é", "a\0", "-x", &"a".repeat(101)] {
+            assert!(!is_name(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn targets_print_and_parse() {
+        let digits = "0123456789abcdef".repeat(4);
+        for word in ["plan", "selection", "graph"] {
+            let line = format!("{word} {digits}");
+            assert_eq!(line.parse::<Pin>().unwrap().to_string(), line);
+        }
+        for bad in
+            ["", "plan", "plan ", "blob 00", &format!("plan  {digits}"), &format!("plan {digits}0"), &format!("plan {} ", &digits[1..])]
+        {
+            assert!(bad.parse::<Pin>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! Bundles: written, served in place, taken in, merged.
+
+use super::common::{install_log, plan, plan_of_engine, put, selection_key, tree, warnings};
+use hipplan_serialize::{Digest, PlanRef, RootHash, SelectionKey};
+use hipplan_store::record::{self, RecordKind};
+use hipplan_store::testing::write_pack;
+use hipplan_store::{
+    EntryKind, ExportReport, LayerOptions, Limits, Lookup, Mode, PackError, Store, StoreError, bundle_facts, check_pack, merge_bundles,
+};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A folder, and a store in it.
+pub(crate) fn store_in(dir: &Path, name: &str) -> Store {
+    install_log();
+    Store::open(dir.join(name), Mode::ReadWrite).unwrap()
+}
+
+/// Puts a plan with a blob of its own, and lets a selection name it.
+pub(crate) fn fill(store: &Store, graph: &[u8]) -> (PlanRef, Digest, SelectionKey) {
+    let blob: Vec<u8> = graph.iter().copied().cycle().take(3000).collect();
+    let blob = store.put_blob(&blob).unwrap().id;
+    let plan = put(store, &plan(graph, 40, &[blob]));
+    let key = selection_key(graph);
+    assert!(store.put_selection(&key, &[plan]).unwrap().is_persisted());
+    (plan, blob, key)
+}
+
+pub(crate) fn export_all(store: &Store, to: &Path) -> ExportReport {
+    store.export(to, &["of the tests".into()], &mut |_| true).unwrap()
+}
+
+/// An empty store with one layer.
+pub(crate) fn over(dir: &Path, layer: &Path) -> Store {
+    store_in(dir, "front").with_layer(layer).unwrap()
+}
+
+fn rows(store: &Store, key: &SelectionKey) -> Vec<PlanRef> {
+    store.find_selection(key).hit().map(|found| found.plans).unwrap_or_default()
+}
+
+/// Flips a byte of the part of a file that holds these bytes.
+pub(crate) fn damage(file: &Path, part: &[u8]) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let at = bytes.windows(part.len()).rposition(|window| window == part).unwrap();
+    bytes[at + part.len() / 2] ^= 1;
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn exports_of_equal_contents_have_equal_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let store = store_in(dir.path(), "a");
+    for graph in [b"one", b"two", b"six"] {
+        fill(&store, graph);
+    }
+    let set = selection_key(b"set");
+    for graph in [b"two", b"one"] {
+        let plan = store.find_selection(&selection_key(graph)).hit().unwrap().plans[0];
+        assert!(store.add_to_set(&set, &plan).unwrap().is_persisted());
+    }
+    // Nothing leads to it.
+    assert!(store.put_blob(b"an orphan").unwrap().persisted.is_persisted());
+    let first = export_all(&store, &at("1.hpbundle"));
+    assert_eq!((first.plans.len(), first.blobs, first.plan_records, first.selections), (3, 3, 3, 4));
+    assert!(first.problems.is_empty(), "{:?}", first.problems);
+    assert_eq!(export_all(&store, &at("2.hpbundle")).root, first.root);
+    let bytes = std::fs::read(at("1.hpbundle")).unwrap();
+    assert_eq!(std::fs::read(at("2.hpbundle")).unwrap(), bytes);
+    check_pack(&at("1.hpbundle"), &Limits::default()).unwrap();
+
+    // Elsewhere.
+    std::fs::rename(at("a"), at("moved ü")).unwrap();
+    let moved = Store::open(at("moved ü"), Mode::ReadOnly).unwrap();
+    export_all(&moved, &at("3.hpbundle"));
+    assert_eq!(std::fs::read(at("3.hpbundle")).unwrap(), bytes);
+    // In a pack.
+    let packed = store_in(dir.path(), "packed");
+    packed.import(&at("1.hpbundle"), &LayerOptions::default()).unwrap();
+    export_all(&packed, &at("4.hpbundle"));
+    assert_eq!(std::fs::read(at("4.hpbundle")).unwrap(), bytes);
+    // In a layer below.
+    export_all(&over(dir.path(), &at("1.hpbundle")), &at("5.hpbundle"));
+    assert_eq!(std::fs::read(at("5.hpbundle")).unwrap(), bytes);
+}
+
+#[test]
+fn an_export_of_a_choice_holds_what_it_reaches_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("some.hpbundle");
+    let store = store_in(dir.path(), "a");
+    let (one, blob, _) = fill(&store, b"one");
+    let (two, ..) = fill(&store, b"two");
+    let both = selection_key(b"both");
+    assert!(store.put_selection(&both, &[two, one]).unwrap().is_persisted());
+    let report = store.export(&out, &[], &mut |plan| plan.plan == one && plan.target == "cpu").unwrap();
+    assert_eq!(report.plans.iter().map(|plan| plan.plan).collect::<Vec<_>>(), [one]);
+
+    let store = Store::open_layer(&out).unwrap();
+    assert_eq!(rows(&store, &both), [one], "the row that leads to another plan is left out");
+    assert!(rows(&store, &selection_key(b"two")).is_empty());
+    assert_eq!(store.find_plan(&one.key).hit(), Some(one));
+    assert!(store.find_plan(&two.key).hit().is_none());
+    assert_eq!(store.get_blob(&blob).hit().unwrap().len(), 3000);
+    assert_eq!(bundle_facts(&out, dir.path(), true, &Limits::default()).unwrap().entries, [1, 1, 1, 2]);
+    assert!(store.verify().is_clean(), "{:?}", store.verify());
+}
+
+#[test]
+fn a_bundle_is_served_where_it_lies_and_nothing_is_written_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = store_in(dir.path(), "origin");
+    let (plan, blob, key) = fill(&origin, b"one");
+    export_all(&origin, &dir.path().join("b.hpbundle"));
+    drop(origin);
+    std::fs::remove_dir_all(dir.path().join("origin")).unwrap();
+    let place = dir.path().join("other place");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::rename(dir.path().join("b.hpbundle"), place.join("b.hpbundle")).unwrap();
+    // A name that leads to the newest of several is followed.
+    std::os::unix::fs::symlink("b.hpbundle", place.join("current")).unwrap();
+    let before = tree(&place);
+
+    let store = over(dir.path(), &place.join("current"));
+    assert_eq!(rows(&store, &key), [plan]);
+    assert_eq!(store.find_plan(&plan.key).hit(), Some(plan));
+    assert_eq!(store.get_plan(&plan).hit().unwrap().view().plan_ref(), plan);
+    assert_eq!(Digest::of(&store.get_blob(&blob).hit().unwrap()), blob);
+    assert_eq!(tree(&place), before);
+    assert!(tree(&dir.path().join("front")).keys().all(|path| path.starts_with("tmp") || path.starts_with("hipplan-store")));
+}
+
+#[test]
+fn one_bad_entry_does_not_sink_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("b.hpbundle");
+    let origin = store_in(dir.path(), "origin");
+    let (bad, bad_blob, bad_key) = fill(&origin, b"bad");
+    let (good, good_blob, good_key) = fill(&origin, b"good");
+    export_all(&origin, &file);
+    damage(&file, &origin.get_blob(&bad_blob).hit().unwrap());
+
+    // Served.
+    let store = over(dir.path(), &file);
+    assert!(matches!(store.get_blob(&bad_blob), Lookup::Miss(_)));
+    assert_eq!(Digest::of(&store.get_blob(&good_blob).hit().unwrap()), good_blob);
+    assert_eq!(rows(&store, &good_key), [good]);
+    assert_eq!(store.get_plan(&bad).hit().unwrap().view().plan_ref(), bad);
+    // Looked at.
+    let facts = bundle_facts(&file, dir.path(), true, &Limits::default()).unwrap();
+    assert_eq!(facts.report.unwrap().problems.len(), 1);
+    // Taken in: what hangs on it is left out.
+    let taken = store_in(dir.path(), "taken");
+    let report = taken.import(&file, &LayerOptions::default()).unwrap();
+    assert_eq!(report.new, [1, 1, 1, 1]);
+    let codes: Vec<_> = report.problems.iter().map(StoreError::code).collect();
+    assert_eq!(codes, ["damaged", "missing-target", "missing-target", "missing-target"], "{:?}", report.problems);
+    assert!(taken.verify().is_clean(), "{:?}", taken.verify());
+    assert_eq!(rows(&taken, &good_key), [good]);
+    assert!(rows(&taken, &bad_key).is_empty());
+    // Merged with one that has it whole.
+    let (whole, merged) = (dir.path().join("whole"), dir.path().join("merged"));
+    export_all(&origin, &whole);
+    let report = merge_bundles(&[file.clone(), whole.clone()], &merged, &Limits::default()).unwrap();
+    assert_eq!((report.problems.len(), report.conflicts.len()), (1, 0));
+    assert_eq!(std::fs::read(&merged).unwrap(), std::fs::read(&whole).unwrap());
+    // Exported: a plan without its code is of no use.
+    let again = over(dir.path(), &file).export(&dir.path().join("again"), &[], &mut |_| true).unwrap();
+    assert_eq!(again.plans.iter().map(|plan| plan.plan).collect::<Vec<_>>(), [good]);
+    assert_eq!(again.problems.len(), 1);
+}
+
+#[test]
+fn each_way_of_being_no_bundle_is_told_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("b.hpbundle");
+    let origin = store_in(dir.path(), "origin");
+    fill(&origin, b"one");
+    export_all(&origin, &file);
+    let good = std::fs::read(&file).unwrap();
+    let opened = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        // What a layer finds when it is opened, or an import before it takes anything.
+        let by_layer = Store::open_layer(&file).map(drop);
+        let target = store_in(dir.path(), "target");
+        let by_import = target.import(&file, &LayerOptions::default()).map(drop);
+        assert!(target.iter_plans().next().is_none());
+        let error = by_layer.and(by_import).unwrap_err();
+        let StoreError::Pack { path, cause } = &error else { panic!("{error:?}") };
+        assert_eq!(path, &file);
+        (error.code(), *cause.clone())
+    };
+    assert!(matches!(opened(&good[..100]), ("damaged", PackError::TooShort { found: 100 })));
+    assert!(matches!(opened(&good[..good.len() - 64]), ("damaged", PackError::Length { .. })));
+    assert!(matches!(opened(&[&good[..], b"garbage"].concat()), ("damaged", PackError::Length { .. })));
+    assert!(matches!(opened(&[&good[..], &[0; 128]].concat()), ("damaged", PackError::Field { field: "magic of a signature block", .. })));
+    let with = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    assert!(matches!(opened(&with(0, b'P')), ("damaged", PackError::Magic { .. })));
+    assert!(matches!(opened(&with(8, 2)), ("too-new", PackError::TooNew { found: 2 })));
+    assert!(matches!(opened(&with(12, 4)), ("too-new", PackError::Feature { found: 2 })));
+    assert!(matches!(opened(&with(40, 0)), ("damaged", PackError::Header { .. })));
+    // A row that was changed: the tables are not those of the root.
+    let row = good.len() / 2;
+    let rows_at = (512..row).find(|&at| good[at..at + 32] == blob_name(&good)[..]).unwrap();
+    assert!(matches!(opened(&with(rows_at + 70, 0xff)), ("damaged", PackError::Root { .. })));
+}
+
+/// The name of the one blob of a bundle, which is its digest too and so stands there twice in a row.
+fn blob_name(bundle: &[u8]) -> Vec<u8> {
+    let at = (512..bundle.len() - 64).find(|&at| bundle[at..at + 32] == bundle[at + 32..at + 64] && bundle[at] != bundle[at + 1]).unwrap();
+    bundle[at..at + 32].to_vec()
+}
+
+#[test]
+fn an_import_finds_what_a_layer_below_would_find() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("b.hpbundle"), dir.path().join("o.hpbundle"));
+    let origin = store_in(dir.path(), "origin");
+    let (one, ..) = fill(&origin, b"one");
+    let (two, ..) = fill(&origin, b"two");
+    let (three, ..) = fill(&origin, b"three");
+    let [key, set, other_set] = [b"key", b"set", b"new"].map(|name| selection_key(name));
+    assert!(origin.put_selection(&key, &[one, two]).unwrap().is_persisted());
+    assert!(origin.add_to_set(&set, &two).unwrap().is_persisted());
+    assert!(origin.add_to_set(&other_set, &two).unwrap().is_persisted());
+    export_all(&origin, &file);
+
+    let build = |name: &str| {
+        let store = store_in(dir.path(), name);
+        fill(&store, b"three");
+        fill(&store, b"one");
+        assert!(store.put_selection(&key, &[three, one]).unwrap().is_persisted());
+        assert!(store.add_to_set(&set, &three).unwrap().is_persisted());
+        store
+    };
+    let (target, layered) = (build("target"), build("layered").with_layer(&file).unwrap());
+    let report = target.import(&file, &LayerOptions::default()).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    // Blobs, plans and plan records of one and three were there; two selections were united, two are new.
+    assert_eq!((report.new, report.present), ([1, 1, 1, 4], 8));
+    for key in [key, other_set, selection_key(b"one"), selection_key(b"two")] {
+        assert_eq!(rows(&target, &key), rows(&layered, &key));
+    }
+    assert_eq!(rows(&target, &key), [three, one, two]);
+    let mut united = vec![two, three];
+    united.sort_unstable();
+    assert_eq!(rows(&target, &set), united);
+    assert!(target.verify().is_clean(), "{:?}", target.verify());
+    assert_eq!(export_all(&target, &out).root, export_all(&layered, &out).root);
+
+    // What is there is not taken again, be it loose or in a pack.
+    let before = tree(target.root());
+    let again = target.import(&file, &LayerOptions::default()).unwrap();
+    assert_eq!((again.new, again.pack), ([0; 4], None));
+    assert_eq!(tree(target.root()), before);
+
+    let read_only = Store::open(target.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(read_only.import(&file, &LayerOptions::default()).unwrap_err().code(), "read-only");
+}
+
+#[test]
+fn an_import_replaces_what_is_damaged_and_its_pack_is_seen_by_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("b.hpbundle");
+    let origin = store_in(dir.path(), "origin");
+    let (plan, blob, key) = fill(&origin, b"one");
+    export_all(&origin, &file);
+    let target = store_in(dir.path(), "target");
+    let reader = Store::open(target.root(), Mode::ReadOnly).unwrap();
+    assert!(rows(&reader, &key).is_empty());
+    target.import(&file, &LayerOptions::default()).unwrap();
+    assert_eq!(rows(&reader, &key), [plan], "a pack that came since it looked");
+    assert_eq!(target.put_blob(&origin.get_blob(&blob).hit().unwrap()).unwrap().id, blob);
+
+    let loose = store_in(dir.path(), "loose");
+    fill(&loose, b"one");
+    let of_plan = |store: &Store| tree(store.root()).into_keys().find(|path| path.starts_with("plans") && path.extension().is_some());
+    let damaged = loose.root().join(of_plan(&loose).unwrap());
+    std::fs::write(&damaged, b"short").unwrap();
+    let (report, _) = warnings(|| loose.import(&file, &LayerOptions::default()).unwrap());
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert!(loose.verify().is_clean(), "{:?}", loose.verify());
+    assert!(loose.get_plan(&plan).hit().is_some());
+}
+
+/// What a random bundle is made of: plans by number and engine, and records that name some of them.
+#[derive(Debug, Clone)]
+struct Model {
+    plans: Vec<(u8, u8)>,
+    records: Vec<(u8, u8, u8)>,
+    selections: Vec<(u8, bool, Vec<(u8, u8)>)>,
+    lines: Vec<u8>,
+    bad: Option<usize>,
+}
+
+fn model() -> impl Strategy<Value = Model> {
+    let plan = (0..4_u8, 0..3_u8);
+    (
+        prop::collection::vec(plan.clone(), 0..5),
+        prop::collection::vec((0..4_u8, 0..3_u8, 0..3_u8), 0..4),
+        prop::collection::vec((0..4_u8, any::<bool>(), prop::collection::vec(plan, 1..4)), 0..4),
+        prop::collection::vec(0..5_u8, 0..3),
+        prop::option::of(0..16_usize),
+    )
+        .prop_map(|(plans, records, selections, lines, bad)| Model { plans, records, selections, lines, bad })
+}
+
+/// A plan of a graph and an engine; `body` tells plans of one key apart.
+fn bytes_of(graph: u8, body: u8) -> (PlanRef, Vec<u8>) {
+    let bytes = plan_of_engine(&[b'g', graph], "ENGINE", usize::from(body) * 3, &[]);
+    (hipplan_serialize::plan::PlanView::open(&bytes).unwrap().plan_ref(), bytes.to_vec())
+}
+
+/// Writes a bundle that holds what the model says, dangling records and all.
+fn write_model(path: &Path, model: &Model) {
+    let mut entries: BTreeMap<(EntryKind, [u8; 32]), Vec<u8>> = BTreeMap::new();
+    for &(graph, body) in &model.plans {
+        let (id, bytes) = bytes_of(graph, body);
+        entries.insert((EntryKind::Plan, id.root.0), bytes);
+        let blob = vec![graph; 100];
+        entries.insert((EntryKind::Blob, Digest::of(&blob).hash.0), blob);
+    }
+    for &(graph, body, size) in &model.records {
+        let id = PlanRef { size: u64::from(size), root: RootHash([body; 32]), ..bytes_of(graph, 0).0 };
+        entries.insert((EntryKind::PlanRecord, id.key.0), record::encode(RecordKind::Plan, &id.key.0, &[id]));
+    }
+    for (name, is_set, plans) in &model.selections {
+        let mut rows: Vec<PlanRef> = plans.iter().map(|&(graph, body)| bytes_of(graph, body).0).collect();
+        let kind = if *is_set { RecordKind::Set } else { RecordKind::Selection };
+        if *is_set {
+            rows.sort_unstable();
+            rows.dedup();
+        }
+        entries.insert((EntryKind::Selection, [*name; 32]), record::encode(kind, &[*name; 32], &rows));
+    }
+    let list: Vec<_> = entries.iter().map(|(&(kind, name), bytes)| (kind, name, bytes.len() as u64)).collect();
+    let values: Vec<&Vec<u8>> = entries.values().collect();
+    let lines: Vec<String> = model.lines.iter().map(|line| format!("line {line}")).collect();
+    write_pack(path, &list, &lines, |number| values[number].clone()).unwrap();
+    if let Some(value) = model.bad.and_then(|bad| values.get(bad)) {
+        damage(path, value);
+    }
+}
+
+struct Merger {
+    dir: TempDir,
+    next: usize,
+}
+
+impl Merger {
+    fn path(&mut self) -> PathBuf {
+        self.next += 1;
+        self.dir.path().join(self.next.to_string())
+    }
+
+    fn merge(&mut self, inputs: &[&PathBuf]) -> PathBuf {
+        let out = self.path();
+        let inputs: Vec<PathBuf> = inputs.iter().map(|path| (*path).clone()).collect();
+        merge_bundles(&inputs, &out, &Limits::default()).unwrap();
+        out
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #[test]
+    fn merging_is_associative_commutative_and_idempotent(models in prop::array::uniform3(model())) {
+        let mut merger = Merger { dir: tempfile::tempdir().unwrap(), next: 0 };
+        let [a, b, c] = models.map(|model| {
+            let path = merger.path();
+            write_model(&path, &model);
+            path
+        });
+        let all = merger.merge(&[&a, &b, &c]);
+        let bytes = std::fs::read(&all).unwrap();
+        check_pack(&all, &Limits::default()).unwrap();
+        let (ab, bc, ac) = (merger.merge(&[&a, &b]), merger.merge(&[&b, &c]), merger.merge(&[&c, &a]));
+        for inputs in [[&ab, &c], [&a, &bc], [&bc, &a], [&b, &ac], [&all, &a], [&all, &all]] {
+            let merged = merger.merge(&inputs);
+            prop_assert_eq!(&std::fs::read(merged).unwrap(), &bytes, "{:?}", inputs);
+        }
+        let reversed = merger.merge(&[&c, &b, &a, &b]);
+        prop_assert_eq!(&std::fs::read(reversed).unwrap(), &bytes);
+    }
+}
+
+#[test]
+fn conflicts_are_settled_as_written_down() {
+    let mut merger = Merger { dir: tempfile::tempdir().unwrap(), next: 0 };
+    let nothing = Model { plans: vec![], records: vec![], selections: vec![], lines: vec![], bad: None };
+    let set = |rows: &[(u8, u8)]| Model { selections: vec![(1, true, rows.to_vec())], ..nothing.clone() };
+    let list = |rows: &[(u8, u8)]| Model { selections: vec![(1, false, rows.to_vec())], ..nothing.clone() };
+    let (a, b) = (
+        file_of(&mut merger, Model { lines: vec![1], ..set(&[(0, 0)]) }),
+        file_of(&mut merger, Model { lines: vec![2], ..set(&[(1, 0), (0, 0)]) }),
+    );
+    let (c, d) = (file_of(&mut merger, list(&[(0, 0)])), file_of(&mut merger, list(&[(1, 0)])));
+    let out = merger.path();
+    let merge = |inputs: &[&PathBuf]| {
+        let inputs: Vec<PathBuf> = inputs.iter().map(|path| (*path).clone()).collect();
+        let report = merge_bundles(&inputs, &out, &Limits::default()).unwrap();
+        let found = rows(&Store::open_layer(&out).unwrap(), &SelectionKey([1; 32]));
+        (report, found)
+    };
+    let (report, found) = merge(&[&a, &b]);
+    let mut both = vec![bytes_of(0, 0).0, bytes_of(1, 0).0];
+    both.sort_unstable();
+    assert_eq!((found, report.conflicts.len()), (both, 0));
+    assert_eq!(bundle_facts(&out, &out, false, &Limits::default()).unwrap().provenance, ["line 1", "line 2"]);
+    let (report, found) = merge(&[&c, &d]);
+    assert_eq!(report.conflicts, [(EntryKind::Selection, [1; 32])]);
+    let row = |plan| record::encode(RecordKind::Selection, &[1; 32], &[plan]);
+    let least = [bytes_of(0, 0).0, bytes_of(1, 0).0].into_iter().min_by_key(|plan| row(*plan)).unwrap();
+    assert_eq!(found, [least]);
+    // Sets that are too many for one record are cut, and that is told.
+    let mut few = Limits::default();
+    few.max_record_rows = 2;
+    let (e, f) = (file_of(&mut merger, set(&[(2, 0), (3, 0)])), file_of(&mut merger, set(&[(0, 0), (1, 0)])));
+    let report = merge_bundles(&[e, f], &merger.path(), &few).unwrap();
+    assert_eq!(report.cut, [[1; 32]]);
+}
+
+fn file_of(merger: &mut Merger, model: Model) -> PathBuf {
+    let path = merger.path();
+    write_model(&path, &model);
+    path
+}
+
+#[test]
+fn of_imports_at_once_none_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = store_in(dir.path(), "target");
+    let key = selection_key(b"all");
+    let mut expected = Vec::new();
+    let mut files = Vec::new();
+    for graph in 0..8_u8 {
+        let name = format!("origin {graph}");
+        let origin = store_in(dir.path(), &name);
+        let (plan, ..) = fill(&origin, &[graph, 9]);
+        assert!(origin.add_to_set(&key, &plan).unwrap().is_persisted());
+        let file = dir.path().join(format!("{graph}.hpbundle"));
+        export_all(&origin, &file);
+        expected.push(plan);
+        files.push(file);
+    }
+    expected.sort_unstable();
+    std::thread::scope(|scope| {
+        for file in &files {
+            // As another process would: nothing is shared but the folder.
+            let store = Store::open(target.root(), Mode::ReadWrite).unwrap();
+            scope.spawn(move || store.import(file, &LayerOptions::default()).unwrap());
+        }
+    });
+    let found = Store::open(target.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(rows(&found, &key), expected);
+    assert!(found.verify().is_clean(), "{:?}", found.verify());
+}
+
+/// A fault of the file system at any call of an import ends it with an error, and leaves the store clean and whole for the next try.
+#[test]
+fn an_import_that_fails_anywhere_leaves_a_clean_store() {
+    use hipplan_store::testing::{Op, Verdict, with_hook};
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("b.hpbundle");
+    let origin = store_in(dir.path(), "origin");
+    let (one, ..) = fill(&origin, b"one");
+    let (two, ..) = fill(&origin, b"two");
+    let key = selection_key(b"key");
+    assert!(origin.put_selection(&key, &[one, two]).unwrap().is_persisted());
+    export_all(&origin, &file);
+    let mut failures = 0;
+    for at in 0.. {
+        let target = store_in(dir.path(), &format!("target {at}"));
+        fill(&target, b"three");
+        let (three, ..) = fill(&target, b"one");
+        assert!(target.put_selection(&key, &[three]).unwrap().is_persisted());
+        let calls = std::rc::Rc::new(std::cell::Cell::new(0));
+        let count = std::rc::Rc::clone(&calls);
+        let hook = move |_: Op<'_>| {
+            count.set(count.get() + 1);
+            if count.get() == at + 1 { Verdict::Fail(libc::ENOSPC) } else { Verdict::Go }
+        };
+        let (result, _) = warnings(|| with_hook(hook, || target.import(&file, &LayerOptions::default())));
+        failures += usize::from(result.is_err());
+        let again = Store::open(target.root(), Mode::ReadWrite).unwrap();
+        assert!(again.verify().is_clean(), "{at}: {:?}", again.verify());
+        assert!(!rows(&again, &key).is_empty(), "{at}");
+        let (report, _) = warnings(|| again.import(&file, &LayerOptions::default()).unwrap());
+        assert!(report.problems.is_empty(), "{at}: {:?}", report.problems);
+        assert_eq!(rows(&again, &key), [one, two], "{at}");
+        if calls.get() <= at {
+            break;
+        }
+    }
+    assert!(failures > 20, "{failures}");
+}

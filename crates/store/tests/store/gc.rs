@@ -1,0 +1,377 @@
+use super::common::{new_store, plan, plan_of_engine, put, selection_key, tree};
+use super::upkeep::{HOUR, age, assert_clean, bytes_of, gc, has_graph, pack_up, packs, put_graph};
+use hipplan_store::testing::{Verdict, with_hook};
+use hipplan_store::{Lookup, Mode, Store};
+use std::cell::Cell;
+use std::fs;
+use std::rc::Rc;
+use std::time::Duration;
+
+#[test]
+fn without_caps_only_what_nothing_reaches_goes_and_only_when_it_is_old() {
+    let (_dir, store) = new_store();
+    put_graph(&store, 1, 1000);
+    let unnamed = store.put_blob(b"nobody names this").unwrap().id;
+    fs::write(store.root().join("tmp/left.tmp"), "half").unwrap();
+    // Of two plans with one key the second is found.
+    let old = put(&store, &plan(b"again", 10, &[]));
+    let new = put(&store, &plan(b"again", 20, &[]));
+    assert_eq!(old.key, new.key);
+
+    let before = tree(store.root());
+    let report = gc(&store, |_| ());
+    assert_eq!((report.plans, report.blobs, report.leftovers), (0, 0, 0), "all of it is young");
+    assert!(before.iter().all(|(path, bytes)| tree(store.root()).get(path) == Some(bytes)));
+
+    age(&store, 2 * HOUR);
+    let dry = gc(&store, |options| options.dry_run = true);
+    assert_eq!((dry.plans, dry.blobs, dry.leftovers, dry.evicted), (1, 1, 1, 0));
+    assert!(store.get_blob(&unnamed).hit().is_some());
+    age(&store, 2 * HOUR);
+    let report = gc(&store, |_| ());
+    assert_eq!((report.plans, report.blobs, report.leftovers, report.evicted), (1, 1, 1, 0), "{report:?}");
+    assert!(report.unknown.is_empty() && !report.is_over);
+    assert_eq!((report.before, report.after), (dry.before, dry.after));
+    assert_eq!(report.after.bytes, bytes_of(store.root()));
+    assert!(store.get_blob(&unnamed).hit().is_none() && store.get_plan(&old).hit().is_none());
+    assert!(has_graph(&store, 1) && store.get_plan(&new).hit().is_some());
+    assert_clean(&store);
+}
+
+#[test]
+fn what_was_used_longest_ago_goes_first_until_the_caps_hold() {
+    for packed in [false, true] {
+        let (_dir, store) = new_store();
+        for n in 0..10 {
+            put_graph(&store, n, 10_000);
+        }
+        if packed {
+            pack_up(&store, 1);
+            let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+            assert!((0..10).all(|n| has_graph(&store, n)), "stamps of use beside the pack");
+        }
+        age(&store, 3 * HOUR);
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        // The first is used a while later.
+        assert!(has_graph(&store, 0));
+        age(&store, 2 * HOUR);
+        let max = 4 * 21_000;
+        let report = gc(&store, |options| options.max_bytes = Some(max));
+        assert!(!report.is_over && report.after.bytes <= max, "{packed} {report:?}");
+        assert_eq!(report.after.bytes, bytes_of(store.root()));
+        assert_eq!((report.evicted, report.plans, report.blobs, report.records), (7, 7, 7, 14), "{packed}");
+        assert_eq!(report.packs_rewritten, u64::from(packed));
+        assert!(has_graph(&store, 0), "{packed}: used last");
+        assert_eq!((1..10).filter(|&n| has_graph(&store, n)).count(), 2, "{packed}");
+        assert_clean(&store);
+
+        age(&store, 2 * HOUR);
+        let report = gc(&store, |options| options.max_age = Some(Duration::from_secs(60)));
+        assert_eq!((report.evicted, packs(&store).len()), (3, 0));
+        assert_eq!(bytes_of(store.root()), 0, "{packed}: {:?}", tree(store.root()).keys());
+        assert_clean(&store);
+    }
+}
+
+#[test]
+fn a_cap_of_files_takes_loose_plans_and_says_when_it_cannot_be_kept() {
+    let (_dir, store) = new_store();
+    for n in 0..4 {
+        put_graph(&store, n, 100);
+    }
+    pack_up(&store, 1);
+    for n in 4..10 {
+        put_graph(&store, n, 100);
+    }
+    age(&store, 2 * HOUR);
+    let report = gc(&store, |options| options.max_files = Some(9));
+    assert!(!report.is_over && report.after.files <= 9, "{report:?}");
+    assert_eq!(report.evicted, 4);
+    assert_eq!((0..4).filter(|&n| has_graph(&store, n)).count(), 4, "a plan in a pack is no file");
+    assert_clean(&store);
+
+    // All of it is in use now.
+    let report = gc(&store, |options| options.max_bytes = Some(10));
+    assert!(report.is_over && report.evicted == 0 && report.kept_in_use == 6, "{report:?}");
+}
+
+#[test]
+fn records_lose_the_rows_of_plans_that_go_and_stay_with_the_others() {
+    for packed in [false, true] {
+        let (_dir, store) = new_store();
+        let ids = ["a", "b", "c"].map(|engine| put(&store, &plan_of_engine(b"graph", engine, 1000, &[])));
+        let key = selection_key(b"graph");
+        assert!(store.put_selection(&key, &ids).unwrap().is_persisted());
+        if packed {
+            pack_up(&store, 1);
+        }
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        age(&store, 3 * HOUR);
+        assert!(store.get_plan(&ids[1]).hit().is_some());
+        age(&store, HOUR);
+        let report = gc(&store, |options| {
+            options.max_age = Some(3 * HOUR);
+            options.grace = Duration::from_secs(60);
+        });
+        assert_eq!((report.evicted, report.shortened), (2, 1), "{packed} {report:?}");
+        assert_eq!(store.find_selection(&key).hit().unwrap().plans, [ids[1]], "{packed}");
+        assert!(store.find_plan(&ids[0].key).hit().is_none());
+        assert_clean(&store);
+    }
+}
+
+#[test]
+fn a_record_that_a_newer_one_hides_goes_with_what_it_alone_names() {
+    let (_dir, store) = new_store();
+    let key = selection_key(b"graph");
+    let blob = store.put_blob(&[7; 4000]).unwrap().id;
+    let old = put(&store, &plan_of_engine(b"graph", "old", 3000, &[blob]));
+    assert!(store.put_selection(&key, &[old]).unwrap().is_persisted());
+    pack_up(&store, 1);
+    // The plan is compiled anew: its record and the selection are loose, and hide those in the pack.
+    let new = put(&store, &plan_of_engine(b"graph", "old", 10, &[]));
+    assert_eq!(old.key, new.key);
+    assert!(store.put_selection(&key, &[new]).unwrap().is_persisted());
+    let stat = &store.stat().unwrap()[0];
+    assert!(stat.hidden_bytes > 0 && stat.packs == 1);
+    age(&store, 2 * HOUR);
+    let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    let report = gc(&store, |_| ());
+    assert_eq!((report.plans, report.blobs, report.records, report.packs_rewritten), (1, 1, 2, 1), "{report:?}");
+    assert!(packs(&store).is_empty());
+    assert_eq!(store.find_selection(&key).hit().unwrap().plans, [new]);
+    assert_clean(&store);
+}
+
+#[test]
+fn plans_that_packs_name_across_each_other_go_one_sweep_after_another() {
+    let (_dir, store) = new_store();
+    let ids: Vec<_> = (0..3).map(|n| put_graph(&store, n, 2000)).collect();
+    pack_up(&store, 1);
+    // Records in the newer pack name plans in the older one.
+    assert!(store.put_selection(&selection_key(b"all"), &ids).unwrap().is_persisted());
+    put_graph(&store, 3, 2000);
+    pack_up(&store, 2);
+    assert_eq!(packs(&store).len(), 2);
+    age(&store, 3 * HOUR);
+    let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    let report = gc(&store, |options| options.max_bytes = Some(0));
+    assert!(!report.is_over && report.evicted >= 4, "{report:?}");
+    assert_eq!(bytes_of(store.root()), 0);
+    assert_clean(&store);
+}
+
+#[test]
+fn whoever_holds_something_keeps_it_and_the_cap_is_kept() {
+    const CAP: u64 = 10 << 20;
+    let (_dir, store) = new_store();
+    for n in 0..40 {
+        put_graph(&store, n, 300_000);
+        if n == 19 {
+            pack_up(&store, 1);
+        }
+    }
+    age(&store, 2 * HOUR);
+    let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+    let held: Vec<_> = (0..40_u32)
+        .map(|n| {
+            let selection = reader.find_selection(&selection_key(&n.to_le_bytes())).hit().unwrap();
+            let plan = reader.get_plan(&selection.plans[0]).hit().unwrap();
+            let blob = reader.get_blob(&plan.code_objects().next().unwrap()).hit().unwrap();
+            (n, plan, blob)
+        })
+        .collect();
+    assert!(held[..20].iter().all(|(_, _, blob)| blob.is_mapped()), "those in the pack");
+    let report = gc(&store, |options| options.max_bytes = Some(CAP));
+    assert!(!report.is_over && report.after.bytes <= CAP && bytes_of(store.root()) <= CAP, "{report:?}");
+    assert!(report.after.bytes > CAP / 2, "no more than needed: {report:?}");
+    for (n, plan, blob) in &held {
+        plan.view().verify().unwrap();
+        assert_eq!(**blob, n.to_le_bytes().repeat(75_000));
+    }
+    // A reader that goes on finds a thing whole, or misses.
+    (0..40).for_each(|n| drop(has_graph(&reader, n)));
+    assert_clean(&store);
+}
+
+/// An old graph that a gc is about to evict, its parts spread over loose files and a pack.
+fn evictable(packed: bool) -> (tempfile::TempDir, Store) {
+    let (dir, store) = new_store();
+    put_graph(&store, 1, 500);
+    put_graph(&store, 2, 500);
+    if packed {
+        pack_up(&store, 1);
+    }
+    age(&store, 5 * HOUR);
+    let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    (dir, store)
+}
+
+/// Counts the calls of `body` to the file system, and runs `middle` on a thread of its own in front of call number `at`.
+fn interrupted(at: u32, middle: impl Fn() + Send + Sync + 'static, body: impl FnOnce()) -> u32 {
+    let calls = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&calls);
+    let hook = move |_: hipplan_store::testing::Op<'_>| {
+        if counted.get() == at {
+            std::thread::scope(|scope| scope.spawn(&middle).join().unwrap());
+        }
+        counted.set(counted.get() + 1);
+        Verdict::Go
+    };
+    with_hook(hook, body);
+    calls.get()
+}
+
+#[test]
+fn a_put_at_any_moment_of_a_gc_is_kept() {
+    for packed in [false, true] {
+        let mut at = 0;
+        loop {
+            let (_dir, store) = evictable(packed);
+            let putting = Store::open(store.root(), Mode::ReadWrite).unwrap();
+            let middle = move || drop(put_graph(&putting, 1, 500));
+            let calls = interrupted(at, middle, || drop(gc(&store, |options| options.max_bytes = Some(0))));
+            if calls <= at {
+                assert!(at > 50, "{at}");
+                break;
+            }
+            let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+            assert!(has_graph(&reader, 1), "packed {packed}, put at call {at} of {calls}");
+            assert_clean(&reader);
+            at += 1;
+        }
+    }
+}
+
+#[test]
+fn a_gc_at_any_moment_of_a_put_leaves_what_is_put() {
+    for packed in [false, true] {
+        let mut at = 0;
+        loop {
+            let (_dir, store) = evictable(packed);
+            let collecting = Store::open(store.root(), Mode::ReadWrite).unwrap();
+            let middle = move || drop(gc(&collecting, |options| options.max_bytes = Some(0)));
+            let calls = interrupted(at, middle, || drop(put_graph(&store, 1, 500)));
+            if calls <= at {
+                assert!(at > 20, "{at}");
+                break;
+            }
+            let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+            assert!(has_graph(&reader, 1), "packed {packed}, gc at call {at} of {calls}");
+            assert_clean(&reader);
+            at += 1;
+        }
+    }
+}
+
+#[test]
+fn a_selection_alone_that_is_put_at_any_moment_finds_its_plan_or_is_refused() {
+    for packed in [false, true] {
+        let mut at = 0;
+        loop {
+            let (_dir, store) = evictable(packed);
+            let id = store.iter_plans().next().unwrap().unwrap();
+            let putting = Store::open(store.root(), Mode::ReadWrite).unwrap();
+            let middle = move || {
+                let put = putting.put_selection(&selection_key(b"other"), &[id]);
+                assert!(put.is_ok() || put.is_err_and(|e| e.code() == "missing-target"));
+            };
+            let calls = interrupted(at, middle, || drop(gc(&store, |options| options.max_bytes = Some(0))));
+            if calls <= at {
+                break;
+            }
+            let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+            if let Lookup::Hit(selection) = reader.find_selection(&selection_key(b"other")) {
+                let plan = reader.get_plan(&selection.plans[0]).hit().unwrap();
+                assert!(plan.code_objects().all(|blob| reader.get_blob(&blob).hit().is_some()));
+            }
+            assert_clean(&reader);
+            at += 1;
+        }
+    }
+}
+
+#[test]
+fn two_gcs_at_once_leave_a_whole_store_even_without_locks() {
+    for packed in [false, true] {
+        let mut at = 0;
+        loop {
+            let (_dir, store) = evictable(packed);
+            put_graph(&store, 3, 500);
+            let root = store.root().to_owned();
+            let middle = move || {
+                let store = Store::open(&root, Mode::ReadWrite).unwrap();
+                let refuse = |op: hipplan_store::testing::Op<'_>| match op.name() {
+                    "lock" => Verdict::Fail(libc::ENOLCK),
+                    _ => Verdict::Go,
+                };
+                with_hook(refuse, || drop(gc(&store, |options| options.max_bytes = Some(0))));
+            };
+            // Whatever goes wrong for the one that is overtaken, the store is whole.
+            let options = hipplan_store::GcOptions { max_bytes: Some(0), ..Default::default() };
+            let calls = interrupted(at, middle, || drop(store.gc(&options, |_| ())));
+            if calls <= at {
+                break;
+            }
+            let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+            let report = reader.verify();
+            assert!(report.is_clean(), "packed {packed}, at {at}: {:?}", report.problems);
+            assert!(has_graph(&reader, 3), "packed {packed}, at {at}: young");
+            assert!(gc(&store, |options| options.max_bytes = Some(0)).evicted <= 2);
+            assert_clean(&reader);
+            at += 1;
+        }
+    }
+}
+
+#[test]
+fn a_gc_that_fails_or_is_killed_anywhere_leaves_a_whole_store() {
+    for packed in [false, true] {
+        // From this call on nothing succeeds any more, as after a kill; or only this call fails.
+        for is_killed in [true, false] {
+            let mut at = 0;
+            loop {
+                let (_dir, store) = evictable(packed);
+                let calls = Rc::new(Cell::new(0));
+                let counted = Rc::clone(&calls);
+                let hook = move |_: hipplan_store::testing::Op<'_>| {
+                    let number = counted.replace(counted.get() + 1);
+                    if number == at || is_killed && number > at { Verdict::Fail(libc::EIO) } else { Verdict::Go }
+                };
+                let options = hipplan_store::GcOptions { max_bytes: Some(0), ..Default::default() };
+                drop(with_hook(hook, || store.gc(&options, |_| ())));
+                if calls.get() <= at {
+                    break;
+                }
+                let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+                let report = reader.verify();
+                assert!(report.is_clean(), "packed {packed}, call {at}: {:?}", report.problems);
+                (1..3).for_each(|n| drop(has_graph(&reader, n)));
+                // The next one takes what is left.
+                age(&store, 5 * HOUR);
+                let again = Store::open(store.root(), Mode::ReadWrite).unwrap();
+                let report = gc(&again, |options| options.max_bytes = Some(0));
+                assert!(!report.is_over, "packed {packed}, call {at}: {report:?}");
+                assert_eq!(bytes_of(store.root()), 0, "packed {packed}, call {at}: {:?}", tree(store.root()).keys());
+                assert_clean(&reader);
+                at += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn layers_behind_the_first_are_not_touched_and_stores_that_may_not_be_written_refuse() {
+    let (_dir, store) = new_store();
+    put_graph(&store, 1, 100);
+    age(&store, 9 * HOUR);
+    let before = tree(store.root());
+    let (_other_dir, front) = new_store();
+    let layered = front.with_layer(store.root()).unwrap();
+    let report = gc(&layered, |options| options.max_bytes = Some(0));
+    assert_eq!(report.evicted, 0);
+    assert!(has_graph(&layered, 1));
+    let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(reader.gc(&Default::default(), |_| ()).unwrap_err().code(), "read-only");
+    assert_eq!(tree(store.root()), before);
+}

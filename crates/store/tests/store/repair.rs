@@ -1,0 +1,148 @@
+use super::common::{new_store, plan, put, selection_key};
+use super::upkeep::{HOUR, age, assert_clean, has_graph, pack_up, packs, put_graph};
+use hipplan_store::{EntryKind, Mode, Pin, RepairReport, Store};
+use std::fs;
+use std::path::PathBuf;
+
+fn repair(store: &Store) -> RepairReport {
+    store.repair(&Default::default(), |_| ()).unwrap()
+}
+
+fn files(store: &Store, kind: EntryKind) -> Vec<PathBuf> {
+    store.entries(kind).map(|entry| entry.unwrap().path).collect()
+}
+
+fn damage(path: &PathBuf) {
+    let mut bytes = fs::read(path).unwrap();
+    let at = bytes.len() - 1;
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_sound_store_is_left_as_it_is() {
+    let (_dir, store) = new_store();
+    put_graph(&store, 1, 100);
+    put_graph(&store, 2, 100);
+    let report = repair(&store);
+    let counts = [report.set_aside, report.packs_set_aside, report.rebuilt, report.incomplete, report.shortened, report.records];
+    assert_eq!((counts, report.left.len()), ([0; 6], 0));
+    assert!(has_graph(&store, 1) && has_graph(&store, 2));
+}
+
+#[test]
+fn damage_of_each_kind_is_set_aside_and_nothing_names_it_afterwards() {
+    for kind in EntryKind::ALL {
+        let (_dir, store) = new_store();
+        put_graph(&store, 1, 100);
+        damage(&files(&store, kind)[0]);
+        put_graph(&store, 2, 100);
+        assert!(!store.verify().is_clean());
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let report = repair(&store);
+        assert_eq!((report.set_aside, report.left.len()), (1, 0), "{kind:?} {report:?}");
+        assert_eq!(report.rebuilt, u64::from(kind == EntryKind::PlanRecord), "{kind:?}");
+        assert_eq!(report.incomplete, u64::from(kind == EntryKind::Blob), "{kind:?}");
+        assert_eq!(has_graph(&store, 1), kind == EntryKind::PlanRecord, "{kind:?}");
+        assert!(has_graph(&store, 2));
+        assert_clean(&store);
+        assert_eq!(store.verify().quarantined.len(), 1);
+        // What was lost is put again.
+        put_graph(&store, 1, 100);
+        assert!(has_graph(&store, 1));
+        assert_clean(&store);
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_no_more_or_made_anew() {
+    for kind in EntryKind::ALL {
+        let (_dir, store) = new_store();
+        put_graph(&store, 1, 100);
+        fs::remove_file(&files(&store, kind)[0]).unwrap();
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let report = repair(&store);
+        assert_eq!(report.rebuilt, u64::from(kind == EntryKind::PlanRecord), "{kind:?} {report:?}");
+        assert_eq!(has_graph(&store, 1), kind == EntryKind::PlanRecord, "{kind:?}");
+        assert_clean(&store);
+    }
+}
+
+#[test]
+fn a_selection_keeps_the_rows_that_lead_somewhere() {
+    for packed in [false, true] {
+        let (_dir, store) = new_store();
+        let [one, two] = [b"one", b"two"].map(|graph| put(&store, &plan(graph, 50, &[])));
+        if packed {
+            pack_up(&store, 1);
+        }
+        let key = selection_key(b"graph");
+        let lost = put(&store, &plan(b"lost", 50, &[]));
+        assert!(store.put_selection(&key, &[one, lost, two]).unwrap().is_persisted());
+        let root = lost.root.to_string();
+        let file = store.root().join(format!("plans/{}/{}.plan", &root[..2], &root[2..]));
+        if packed {
+            let bytes = fs::read(&file).unwrap();
+            fs::remove_file(&file).unwrap();
+            pack_up(&store, 2);
+            drop(bytes);
+        } else {
+            fs::remove_file(&file).unwrap();
+        }
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let report = repair(&store);
+        assert_eq!((report.shortened, report.records), (1, 1), "{packed} {report:?}");
+        assert_eq!(store.find_selection(&key).hit().unwrap().plans, [one, two]);
+        assert_clean(&store);
+    }
+}
+
+#[test]
+fn what_is_good_in_a_damaged_pack_is_kept() {
+    for at_end in [true, false] {
+        let (_dir, store) = new_store();
+        (0..4).for_each(|n| drop(put_graph(&store, n, 500)));
+        let pack = pack_up(&store, 1);
+        let mut bytes = fs::read(&pack).unwrap();
+        let at = if at_end { bytes.len() - 64 } else { 600 };
+        bytes[at] ^= 1;
+        fs::write(&pack, bytes).unwrap();
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        assert!(!store.verify().is_clean());
+        let report = repair(&store);
+        assert_eq!((report.packs_set_aside, report.left.len()), (1, 0), "{report:?}");
+        assert_eq!(report.lost_entries, u64::from(at_end), "{report:?}");
+        assert_ne!(packs(&store), [pack]);
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        // The last entry is a selection; at the front are tables, which hold nothing of their own.
+        assert_eq!((0..4).filter(|&n| has_graph(&store, n)).count(), if at_end { 3 } else { 4 });
+        assert_clean(&store);
+        assert_eq!(store.verify().quarantined.len(), 1);
+    }
+}
+
+#[test]
+fn a_pack_without_a_header_is_set_aside() {
+    let (_dir, store) = new_store();
+    put_graph(&store, 1, 500);
+    let pack = pack_up(&store, 1);
+    put_graph(&store, 2, 500);
+    fs::write(&pack, "short").unwrap();
+    let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    let report = repair(&store);
+    assert_eq!((report.packs_set_aside, report.left.len()), (1, 0), "{report:?}");
+    assert!(packs(&store).is_empty() && !has_graph(&store, 1) && has_graph(&store, 2));
+    assert_clean(&store);
+}
+
+#[test]
+fn what_nothing_reaches_goes_when_it_is_old() {
+    let (_dir, store) = new_store();
+    let id = put(&store, &plan(b"graph", 50, &[]));
+    store.pin("some", &[Pin::Plan(id.key)]).unwrap();
+    let blob = store.put_blob(b"unnamed").unwrap().id;
+    assert_eq!(repair(&store).collected.blobs, 0);
+    age(&store, 2 * HOUR);
+    assert_eq!(repair(&store).collected.blobs, 1);
+    assert!(store.get_blob(&blob).hit().is_none() && store.get_plan(&id).hit().is_some());
+}
