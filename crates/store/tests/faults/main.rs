@@ -9,6 +9,8 @@ mod child;
 #[allow(dead_code, reason = "shared with the other test program, which uses all of it")]
 mod common;
 mod matrix;
+mod model;
+mod powercut;
 mod scenario;
 mod scratch;
 mod values;

@@ -5,9 +5,10 @@ use super::scratch;
 use super::values::{Promise, Values};
 use hipplan_serialize::SelectionKey;
 use hipplan_store::testing::{OpenPack, write_pack};
-use hipplan_store::{EntryKind, Mode, Store};
+use hipplan_store::{EntryKind, GcOptions, Mode, Pin, Store};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Something that is done to a store.
@@ -25,6 +26,7 @@ pub(crate) struct Scenario {
 pub(crate) static ALL: &[Scenario] = &[
     Scenario { name: "get loose", before: loose, run: get, after: has_all },
     Scenario { name: "get packed", before: packed, run: get, after: has_all },
+    Scenario { name: "get mapped", before: packed_large, run: get_large, after: has_large },
     Scenario { name: "get from a layer", before: layered, run: get_layered, after: has_all_layered },
     Scenario { name: "get from a bundle", before: bundled, run: get_bundled, after: has_all_bundled },
     Scenario { name: "get damaged", before: damaged, run: get, after: |_| true },
@@ -37,6 +39,9 @@ pub(crate) static ALL: &[Scenario] = &[
     Scenario { name: "replace a selection", before: both, run: replace, after: |_| true },
     Scenario { name: "replace a selection, packed", before: both_packed, run: replace, after: |_| true },
     Scenario { name: "add to a set", before: set, run: add_to_set, after: has_set },
+    Scenario { name: "gc of all", before: garbage_pinned, run: gc_all, after: |_| true },
+    Scenario { name: "gc of packs", before: garbage_packed, run: gc_all, after: |_| true },
+    Scenario { name: "gc of garbage", before: garbage, run: gc, after: has_all },
     Scenario { name: "get or build, built", before: loose, run: get_or_build, after: has_all },
     Scenario { name: "get or build, in nothing", before: |_| Vec::new(), run: get_or_build, after: has_all },
     Scenario { name: "get or build, new", before: other, run: get_or_build, after: has_all },
@@ -58,9 +63,16 @@ fn open(folder: &Path) -> Store {
     Store::open_or_degrade(root(folder))
 }
 
-/// The values that are asked for: a small and a large blob.
-fn asked_for() -> [Values; 2] {
-    [Values::of(1), Values::large(2)]
+/// The values that are asked for.
+fn asked_for() -> &'static [Values; 2] {
+    static VALUES: OnceLock<[Values; 2]> = OnceLock::new();
+    VALUES.get_or_init(|| [Values::of(1), Values::of(2)])
+}
+
+/// Values with a blob that is mapped where it is packed.
+fn large() -> &'static [Values; 1] {
+    static VALUES: OnceLock<[Values; 1]> = OnceLock::new();
+    VALUES.get_or_init(|| [Values::large(3)])
 }
 
 fn fill(root: &Path, values: &[Values]) -> Vec<Promise> {
@@ -76,7 +88,7 @@ fn old(root: &Path) {
 }
 
 fn loose(folder: &Path) -> Vec<Promise> {
-    let promised = fill(&root(folder), &asked_for());
+    let promised = fill(&root(folder), asked_for());
     old(&root(folder));
     promised
 }
@@ -92,13 +104,20 @@ fn packed(folder: &Path) -> Vec<Promise> {
     promised
 }
 
+fn packed_large(folder: &Path) -> Vec<Promise> {
+    let promised = fill(&root(folder), large());
+    pack(&root(folder));
+    old(&root(folder));
+    promised
+}
+
 fn layered(folder: &Path) -> Vec<Promise> {
-    fill(&folder.join(LAYER), &asked_for());
+    fill(&folder.join(LAYER), asked_for());
     other(folder)
 }
 
 fn bundled(folder: &Path) -> Vec<Promise> {
-    fill(&folder.join(LAYER), &asked_for());
+    fill(&folder.join(LAYER), asked_for());
     fs::rename(pack(&folder.join(LAYER)), folder.join("bundle")).unwrap();
     fs::remove_dir_all(folder.join(LAYER)).unwrap();
     other(folder)
@@ -115,7 +134,7 @@ fn damaged(folder: &Path) -> Vec<Promise> {
 
 fn damaged_over_pack(folder: &Path) -> Vec<Promise> {
     let loose_ones = folder.join("loose");
-    fill(&loose_ones, &asked_for());
+    fill(&loose_ones, asked_for());
     let promised = packed(folder);
     for name in ["objects", "plans", "index"] {
         fs::rename(loose_ones.join(name), root(folder).join(name)).unwrap();
@@ -171,21 +190,81 @@ fn set(folder: &Path) -> Vec<Promise> {
     Values::of(7).put_into(&store, &set_key())
 }
 
+/// A plan that nothing names any more beside what is asked for, and what a killed writer has left.
+fn garbage(folder: &Path) -> Vec<Promise> {
+    let promised = loose(folder);
+    let store = Store::open(root(folder), Mode::ReadWrite).unwrap();
+    let orphan = Values::of(8);
+    orphan.put_plan(&store);
+    let digits = orphan.id.key.to_string();
+    fs::remove_file(root(folder).join(format!("index/plan/{}/{}.rec", &digits[..2], &digits[2..]))).unwrap();
+    fs::write(root(folder).join("tmp/left.tmp"), "left").unwrap();
+    old(&root(folder));
+    promised
+}
+
+/// What may be taken away is not promised; what is pinned is.
+fn garbage_packed(folder: &Path) -> Vec<Promise> {
+    let mut promised = loose(folder);
+    let store = Store::open(root(folder), Mode::ReadWrite).unwrap();
+    store.pin("kept", &[Pin::Selection(asked_for()[0].key)]).unwrap();
+    pack(&root(folder));
+    old(&root(folder));
+    promised.truncate(3);
+    promised
+}
+
+fn garbage_pinned(folder: &Path) -> Vec<Promise> {
+    let mut promised = garbage(folder);
+    let store = Store::open(root(folder), Mode::ReadWrite).unwrap();
+    store.pin("kept", &[Pin::Selection(asked_for()[0].key)]).unwrap();
+    promised.truncate(3);
+    promised
+}
+
+fn gc(folder: &Path) -> Vec<Promise> {
+    collect(folder, None)
+}
+
+/// Everything goes but what is pinned.
+fn gc_all(folder: &Path) -> Vec<Promise> {
+    collect(folder, Some(0))
+}
+
+fn collect(folder: &Path, max_bytes: Option<u64>) -> Vec<Promise> {
+    let mut options = GcOptions::default();
+    options.max_bytes = max_bytes;
+    // What cannot be done is left to the next; nobody waits for it.
+    drop(open(folder).gc(&options, |_| {}));
+    Vec::new()
+}
+
 fn get(folder: &Path) -> Vec<Promise> {
     let store = open(folder);
-    asked_for().iter().for_each(|values| drop(values.get(&store)));
+    asked_for().iter().for_each(|values| _ = values.get(&store));
     Vec::new()
+}
+
+fn get_large(folder: &Path) -> Vec<Promise> {
+    let store = open(folder);
+    large().iter().for_each(|values| _ = values.get(&store));
+    Vec::new()
+}
+
+fn has_large(folder: &Path) -> bool {
+    let store = Store::open(root(folder), Mode::ReadOnly).unwrap();
+    large().iter().all(|values| values.get(&store))
 }
 
 fn get_layered(folder: &Path) -> Vec<Promise> {
     let store = open(folder).with_layer_or_warn(folder.join(LAYER));
-    asked_for().iter().for_each(|values| drop(values.get(&store)));
+    asked_for().iter().for_each(|values| _ = values.get(&store));
     Vec::new()
 }
 
 fn get_bundled(folder: &Path) -> Vec<Promise> {
     let store = open(folder).with_layer_or_warn(folder.join("bundle"));
-    asked_for().iter().for_each(|values| drop(values.get(&store)));
+    asked_for().iter().for_each(|values| _ = values.get(&store));
     Vec::new()
 }
 
