@@ -108,11 +108,18 @@ impl Directory {
 
     /// The record of a key that is about to be replaced. Of what is not damaged, the put that this is a part of tells.
     pub(crate) fn record_to_replace(&self, entries: EntryKind, key: &[u8; 32], limits: &Limits) -> Result<Option<Record>, StoreError> {
-        self.record_warned(entries, key, limits, |error| {
-            if error.is_damage() {
-                self.faults.entry(error);
-            }
-        })
+        let read = || {
+            self.record_warned(entries, key, limits, |error| {
+                if error.is_damage() {
+                    self.faults.entry(error);
+                }
+            })
+        };
+        // What is in a record that is taken to be missing would be lost: so it is asked for again.
+        match read() {
+            Ok(None) => read(),
+            result => result,
+        }
     }
 
     fn record_warned(

@@ -351,7 +351,11 @@ pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut V
             packs.push(pack.clone());
             continue;
         }
-        match Pack::open(&path, limits) {
+        let opened = match Pack::open(&path, limits) {
+            Ok(None) => Pack::open(&path, limits),
+            opened => opened,
+        };
+        match opened {
             Ok(Some(pack)) => packs.push(Arc::new(pack)),
             Ok(None) => {}
             // Nothing can be found in a pack whose header is damaged.

@@ -7,7 +7,7 @@ const ROLE: &str = "HIPPLAN_TEST_CHILD_ROLE";
 const FOLDER: &str = "HIPPLAN_TEST_CHILD_FOLDER";
 
 /// The arguments that make this executable a child.
-pub(crate) const ARGUMENTS: [&str; 5] = ["child::body", "--exact", "--quiet", "--nocapture", "--test-threads=1"];
+const ARGUMENTS: [&str; 5] = ["child::body", "--exact", "--quiet", "--nocapture", "--test-threads=1"];
 
 /// A child that plays a role in this folder.
 pub(crate) fn command(role: &str, folder: &Path) -> Command {
@@ -30,7 +30,13 @@ fn body() {
     let folder = Path::new(&folder);
     let (role, argument) = role.split_once(": ").unwrap_or((&role, ""));
     match role {
-        "run" => drop((super::scenario::of(argument).run)(folder)),
+        "run when told" => super::kills::run_when_told(argument, folder),
+        "announce" => super::syscalls::announce(folder),
+        "read layers" => super::readonly::read_layers(folder),
+        "fail each" => super::preload::fail_each(folder),
+        "with changing files" => super::preload::with_changing_files(folder),
+        "work" => super::many::work(argument, folder),
+        "look after" => super::many::look_after(folder),
         other => panic!("{other}"),
     }
 }

@@ -8,9 +8,15 @@ mod child;
 #[path = "../store/common.rs"]
 #[allow(dead_code, reason = "shared with the other test program, which uses all of it")]
 mod common;
+mod kills;
+mod many;
 mod matrix;
 mod model;
 mod powercut;
+mod preload;
+mod readonly;
 mod scenario;
 mod scratch;
+mod syscalls;
+mod traced;
 mod values;

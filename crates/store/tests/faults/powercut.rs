@@ -261,7 +261,7 @@ fn collect(folder: &Path, recorder: &Recorder) {
 
 #[test]
 fn collecting_loose_files() {
-    record("gc of loose files", scenario::of("gc of garbage").before, collect);
+    record("gc of loose files", scenario::of("gc of all").before, collect);
 }
 
 #[test]

@@ -41,7 +41,6 @@ pub(crate) static ALL: &[Scenario] = &[
     Scenario { name: "add to a set", before: set, run: add_to_set, after: has_set },
     Scenario { name: "gc of all", before: garbage_pinned, run: gc_all, after: |_| true },
     Scenario { name: "gc of packs", before: garbage_packed, run: gc_all, after: |_| true },
-    Scenario { name: "gc of garbage", before: garbage, run: gc, after: has_all },
     Scenario { name: "get or build, built", before: loose, run: get_or_build, after: has_all },
     Scenario { name: "get or build, in nothing", before: |_| Vec::new(), run: get_or_build, after: has_all },
     Scenario { name: "get or build, new", before: other, run: get_or_build, after: has_all },
@@ -222,18 +221,10 @@ fn garbage_pinned(folder: &Path) -> Vec<Promise> {
     promised
 }
 
-fn gc(folder: &Path) -> Vec<Promise> {
-    collect(folder, None)
-}
-
 /// Everything goes but what is pinned.
 fn gc_all(folder: &Path) -> Vec<Promise> {
-    collect(folder, Some(0))
-}
-
-fn collect(folder: &Path, max_bytes: Option<u64>) -> Vec<Promise> {
     let mut options = GcOptions::default();
-    options.max_bytes = max_bytes;
+    options.max_bytes = Some(0);
     // What cannot be done is left to the next; nobody waits for it.
     drop(open(folder).gc(&options, |_| {}));
     Vec::new()

@@ -3,7 +3,7 @@
 use super::common::{plan, selection_key};
 use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{AlignedBytes, Digest, PlanRef, SelectionKey};
-use hipplan_store::{Lookup, Mode, Persisted, Store, StoreError};
+use hipplan_store::{Lookup, Mode, Store, StoreError};
 use std::path::Path;
 
 /// A blob, a plan that names it, and the key of a selection that names the plan.
@@ -168,9 +168,4 @@ fn keep(store: &Store, promise: &Promise) -> Result<(), String> {
             selection.plans.iter().try_for_each(plan_is_there)
         }
     }
-}
-
-/// Everything is kept.
-pub(crate) fn all_persisted(results: &[&Persisted]) -> bool {
-    results.iter().all(|persisted| persisted.is_persisted())
 }
