@@ -4,7 +4,6 @@
 
 use crate::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of a stamp: hours since 1970; 0 is none.
 const STAMP: u64 = 4;

@@ -51,8 +51,8 @@ pub(crate) fn look_after(folder: &Path) {
         let mut options = GcOptions::default();
         options.grace = GRACE;
         // Little room, so that plans go all the time; now and then all of it.
-        options.max_bytes = (round % 4 != 0).then_some(40_000);
-        store.gc(&options, |_| {}).unwrap_or_else(|error| panic!("gc: {error}"));
+        options.max_bytes = (!round.is_multiple_of(4)).then_some(40_000);
+        store.gc(&options, &()).unwrap_or_else(|error| panic!("gc: {error}"));
         compact(&store);
         round += 1;
     }

@@ -254,7 +254,7 @@ fn collect(folder: &Path, recorder: &Recorder) {
     recorder.must_find(Values::of(1).promises());
     let mut options = GcOptions::default();
     options.max_bytes = Some(0);
-    let report = store.gc(&options, |_| {}).unwrap();
+    let report = store.gc(&options, &()).unwrap();
     assert!(report.evicted > 0, "{report:?}");
     recorder.must_find(Values::of(1).promises());
 }
