@@ -308,7 +308,8 @@ fn two_gcs_at_once_leave_a_whole_store_even_without_locks() {
                 with_hook(refuse, || drop(gc(&store, |options| options.max_bytes = Some(0))));
             };
             // Whatever goes wrong for the one that is overtaken, the store is whole.
-            let options = hipplan_store::GcOptions { max_bytes: Some(0), ..Default::default() };
+            let mut options = hipplan_store::GcOptions::default();
+            options.max_bytes = Some(0);
             let calls = interrupted(at, middle, || drop(store.gc(&options, |_| ())));
             if calls <= at {
                 break;
@@ -338,7 +339,8 @@ fn a_gc_that_fails_or_is_killed_anywhere_leaves_a_whole_store() {
                     let number = counted.replace(counted.get() + 1);
                     if number == at || is_killed && number > at { Verdict::Fail(libc::EIO) } else { Verdict::Go }
                 };
-                let options = hipplan_store::GcOptions { max_bytes: Some(0), ..Default::default() };
+                let mut options = hipplan_store::GcOptions::default();
+                options.max_bytes = Some(0);
                 drop(with_hook(hook, || store.gc(&options, |_| ())));
                 if calls.get() <= at {
                     break;
