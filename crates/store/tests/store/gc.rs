@@ -19,7 +19,7 @@ fn without_caps_only_what_nothing_reaches_goes_and_only_when_it_is_old() {
     assert_eq!(old.key, new.key);
 
     let before = tree(store.root());
-    let report = gc(&store, &());
+    let report = gc(&store, |_| ());
     assert_eq!((report.plans, report.blobs, report.leftovers), (0, 0, 0), "all of it is young");
     assert!(before.iter().all(|(path, bytes)| tree(store.root()).get(path) == Some(bytes)));
 
@@ -28,7 +28,7 @@ fn without_caps_only_what_nothing_reaches_goes_and_only_when_it_is_old() {
     assert_eq!((dry.plans, dry.blobs, dry.leftovers, dry.evicted), (1, 1, 1, 0));
     assert!(store.get_blob(&unnamed).hit().is_some());
     age(&store, 2 * HOUR);
-    let report = gc(&store, &());
+    let report = gc(&store, |_| ());
     assert_eq!((report.plans, report.blobs, report.leftovers, report.evicted), (1, 1, 1, 0), "{report:?}");
     assert!(report.unknown.is_empty() && !report.is_over);
     assert_eq!((report.before, report.after), (dry.before, dry.after));
@@ -141,7 +141,7 @@ fn a_record_that_a_newer_one_hides_goes_with_what_it_alone_names() {
     assert!(stat.hidden_bytes > 0 && stat.packs == 1);
     age(&store, 2 * HOUR);
     let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
-    let report = gc(&store, &());
+    let report = gc(&store, |_| ());
     assert_eq!((report.plans, report.blobs, report.records, report.packs_rewritten), (1, 1, 2, 1), "{report:?}");
     assert!(packs(&store).is_empty());
     assert_eq!(store.find_selection(&key).hit().unwrap().plans, [new]);
