@@ -3,33 +3,10 @@
 //! Somebody may use an entry while it is being folded, and may rely on the stamp that he leaves: what is freshly stamped is not removed.
 //! So the stamps are looked at once more when the old place has no name any more, and nobody can find it there.
 
+use super::stamps::RowStamps;
 use crate::pack::{Pack, Used};
-use crate::{EntryKind, Limits, fs};
+use crate::{EntryKind, Limits};
 use std::path::Path;
-
-/// Stamps of a pack as they stand in the file beside it.
-#[derive(Debug, Default)]
-pub(super) struct Snapshot(Vec<[u8; 4]>);
-
-impl Snapshot {
-    /// The stamps of the rows of a pack; none where they cannot be read.
-    pub(super) fn of(pack: &Pack) -> Self {
-        let Ok(Ok(file)) = fs::open(&pack.path().with_extension("used")) else { return Self::default() };
-        let size = file.size().min(u64::from(pack.rows_in_all()).saturating_mul(4));
-        let bytes = file.read_part(0, size).unwrap_or_default();
-        Self(bytes.as_chunks().0.to_vec())
-    }
-
-    /// Hours since 1970 at which a row was last used, if anything says so.
-    pub(super) fn get(&self, ordinal: u32) -> Option<u32> {
-        let stamp = self.0.get(usize::try_from(ordinal).ok()?)?;
-        Some(u32::from_le_bytes(*stamp)).filter(|&hours| hours != 0)
-    }
-
-    fn is_as(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
 
 /// The stamps of the pack into which entries were folded.
 #[derive(Debug)]
@@ -53,14 +30,14 @@ impl NewStamps {
     }
 
     /// Takes over what was stamped in an old pack since it was looked at.
-    pub(super) fn renew_from(&self, old: &Pack, before: &Snapshot) {
-        let now = Snapshot::of(old);
-        if now.is_as(before) {
+    pub(super) fn renew_from(&self, old: &Pack, before: &RowStamps) {
+        let now = RowStamps::of(old);
+        if now == *before {
             return;
         }
         for kind in EntryKind::ALL {
             for row in old.rows(kind).map_while(Result::ok) {
-                if let Some(hours) = now.get(row.ordinal).filter(|&hours| before.get(row.ordinal) != Some(hours)) {
+                if let Some(hours) = now.hours(row.ordinal).filter(|&hours| before.hours(row.ordinal) != Some(hours)) {
                     self.renew(kind, &row.name, hours);
                 }
             }

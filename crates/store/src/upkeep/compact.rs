@@ -9,12 +9,12 @@
 
 use super::alone::Alone;
 use super::carry::NewStamps;
-use super::fold::{Fold, Folded};
+use super::gather::{Folded, Gathered};
 use super::generation::{self, Claim};
-use super::progress::UpkeepProgress;
+use super::progress::{Counter, UpkeepProgress};
 use super::trash::{self, Condemned};
 use crate::entry::check_limit;
-use crate::layer::{Access, Directory, hours};
+use crate::layer::{Directory, hours};
 use crate::layout::{self, PACKS};
 use crate::pack::{self, Pack, Written};
 use crate::{EntryKind, Limits, Store, StoreError, fs};
@@ -30,7 +30,9 @@ const MOST_WRITES: u32 = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactOptions {
-    /// All packs, and not only the small ones when there are many.
+    /// Loose files, and not packs alone.
+    pub files: bool,
+    /// All packs, and not only the small ones when there are many. Their signatures are lost.
     pub all: bool,
     /// A pack of fewer bytes is small.
     pub small_pack_bytes: u64,
@@ -41,9 +43,9 @@ pub struct CompactOptions {
 }
 
 impl Default for CompactOptions {
-    /// Packs below 64 MiB when there are more than eight; waits ten seconds.
+    /// Loose files, and packs below 64 MiB when there are more than eight; waits ten seconds.
     fn default() -> Self {
-        Self { all: false, small_pack_bytes: 64 << 20, few_packs: 8, wait: Duration::from_secs(10) }
+        Self { files: true, all: false, small_pack_bytes: 64 << 20, few_packs: 8, wait: Duration::from_secs(10) }
     }
 }
 
@@ -81,15 +83,7 @@ impl Store {
     /// # Errors
     /// The store may not be written, or the pack could not be. What was there is still there then.
     pub fn compact(&self, options: &CompactOptions, progress: &dyn UpkeepProgress) -> Result<CompactReport, StoreError> {
-        let directory = match self.directory() {
-            Some(directory) => directory,
-            None => return Err(StoreError::ReadOnly { path: self.root().to_owned() }),
-        };
-        match directory.access() {
-            Access::ReadWrite | Access::Degrading => compact(directory, self.limits(), options, progress),
-            Access::ReadOnly => Err(StoreError::ReadOnly { path: directory.root().to_owned() }),
-            Access::Unavailable(error) => Err(StoreError::Unavailable { path: directory.root().to_owned(), cause: error.to_string() }),
-        }
+        compact(self.to_write()?, self.limits(), options, progress)
     }
 }
 
@@ -99,6 +93,9 @@ fn compact(
     options: &CompactOptions,
     progress: &dyn UpkeepProgress,
 ) -> Result<CompactReport, StoreError> {
+    if !options.files && !packs_to_fold(&directory.packs().listed(), options).contains(&true) {
+        return Ok(CompactReport::default());
+    }
     directory.uses_folder(PACKS)?;
     let alone = Alone::wait(directory, options.wait)?;
     let put_back = trash::recover(directory)?;
@@ -110,9 +107,11 @@ fn compact(
     let packs = directory.packs().current();
     let is_folded = packs_to_fold(&packs, options);
 
-    let mut fold = Fold::new(directory, limits, packs, is_folded);
-    fold.list_loose(&mut |done| progress.step("listing files", done, 0));
-    fold.list_packs(&mut |done| progress.step("listing packs", done, 0));
+    let mut fold = Gathered::new(directory, limits, packs, is_folded);
+    if options.files {
+        fold.list_loose(&mut Counter::new(progress, "listing files", 0));
+    }
+    fold.list_packs(&mut Counter::new(progress, "listing packs", 0));
     let mut report = CompactReport { put_back, ..CompactReport::default() };
     if !fold.is_empty() {
         write(directory, limits, &claim, &mut fold, progress, &mut report)?;
@@ -130,7 +129,9 @@ fn packs_to_fold(packs: &[Arc<Pack>], options: &CompactOptions) -> Vec<bool> {
     if options.all {
         return vec![true; packs.len()];
     }
-    let is_small = |pack: &Arc<Pack>| pack.bytes() < options.small_pack_bytes;
+    // What somebody has signed would be worth less folded.
+    let is_signed = |pack: &Arc<Pack>| !pack.signatures().is_ok_and(|signatures| signatures.is_empty());
+    let is_small = |pack: &Arc<Pack>| pack.bytes() < options.small_pack_bytes && !is_signed(pack);
     let many = packs.iter().filter(|pack| is_small(pack)).count() > options.few_packs;
     packs.iter().map(|pack| many && is_small(pack)).collect()
 }
@@ -139,7 +140,7 @@ fn write(
     directory: &Directory,
     limits: &Limits,
     claim: &Claim,
-    fold: &mut Fold<'_>,
+    fold: &mut Gathered<'_>,
     progress: &dyn UpkeepProgress,
     report: &mut CompactReport,
 ) -> Result<(), StoreError> {
@@ -158,11 +159,10 @@ fn write(
             return Ok(());
         }
         let mut failed: Option<(usize, StoreError)> = None;
-        let mut done = 0_u64;
+        let mut counter = Counter::new(progress, "packing", count);
         let tmp = directory.temp_folder()?;
         let written = pack::write(&tmp, &entries, &provenance, &mut |number, sink| {
-            done = done.saturating_add(1);
-            progress.step("packing", done, count);
+            counter.one();
             fold.read(number, sink).unwrap_or_else(|error| {
                 failed = Some((number, error));
                 Err(StoreError::io("read", directory.root())(std::io::ErrorKind::Other.into()))
@@ -188,7 +188,7 @@ fn write(
 }
 
 /// Stamps first: who opens the pack may add to them at once.
-fn publish(directory: &Directory, claim: &Claim, fold: &Fold<'_>, written: Written) -> Result<PathBuf, StoreError> {
+fn publish(directory: &Directory, claim: &Claim, fold: &Gathered<'_>, written: Written) -> Result<PathBuf, StoreError> {
     let used = directory.root().join(PACKS).join(layout::pack_name(claim.generation, &written.root)).with_extension("used");
     let stamps = directory.write_temp(&fold.stamps())?;
     fs::rename(stamps, &used).map_err(StoreError::io("create the file", &used))?;
@@ -196,7 +196,7 @@ fn publish(directory: &Directory, claim: &Claim, fold: &Fold<'_>, written: Writt
 }
 
 /// Removes the packs that were folded. All that is in them is in the new one, or was damaged.
-fn remove_packs(directory: &Directory, fold: &Fold<'_>, new: &Path, stamps: &NewStamps, report: &mut CompactReport) {
+fn remove_packs(directory: &Directory, fold: &Gathered<'_>, new: &Path, stamps: &NewStamps, report: &mut CompactReport) {
     for (pack, used) in fold.folded_packs() {
         // Nobody replaces a pack, and what stands under its name has its content.
         if pack.path() == new {
@@ -239,12 +239,11 @@ impl New<'_> {
                 None
             }
         };
-        let mut done = 0_u64;
+        let mut counter = Counter::new(progress, "removing files", files.len() as u64);
         for folder in files.chunk_by(|a, b| a.kind == b.kind && a.name.first() == b.name.first()) {
-            progress.step("removing files", done, files.len() as u64);
-            done = done.saturating_add(folder.len() as u64);
             let mut condemned = Vec::with_capacity(folder.len());
             for file in folder {
+                counter.one();
                 let goes = !file.is_record() || awaited.as_ref().is_some_and(|awaited| !awaited.contains(&(file.kind, file.name)));
                 let goes = goes && !(file.is_record() && self.is_behind(file));
                 match if goes { trash::condemn(self.directory, file.kind, &file.name, file.inode) } else { Ok(None) } {
@@ -258,7 +257,6 @@ impl New<'_> {
             }
             self.delete(folder, condemned, report);
         }
-        progress.step("removing files", done, files.len() as u64);
     }
 
     /// Deletes what was taken away in one folder.

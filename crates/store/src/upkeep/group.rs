@@ -22,12 +22,12 @@ use std::time::{Duration, Instant};
 
 /// Bytes that are collected before they are written.
 const MOST_BYTES: u64 = 64 << 20;
-/// What was collected is written after this time, or after an eighth of the group's age, whichever is longer: so a kill costs no more than
-/// an eighth of the work, and many hours of it make no more than some tens of packs.
-const SHORTEST: Duration = Duration::from_secs(10);
-const SHARE_OF_AGE: u32 = 8;
-/// What was put may name what is not looked at again, and gc spares it only for so long.
-const LONGEST: Duration = Duration::from_secs(600);
+/// What was collected is written after this time, or after a fourth of the time that the group has been there before, whichever is longer:
+/// so a kill costs no more than a fifth of the work, and an hour of it makes no more than some forty packs.
+const SHORTEST: Duration = Duration::from_millis(250);
+const SHARE_OF_AGE: u32 = 4;
+/// What was put may name what is not looked at again, and gc spares that for an hour.
+const LONGEST: Duration = Duration::from_secs(1800);
 /// Times that a pack is written that compactions fold before it has its place. Then its entries are published one by one.
 const MOST_WRITES: u32 = 3;
 
@@ -193,8 +193,11 @@ impl Group {
 
     fn is_full(&self) -> bool {
         let state = self.state();
-        let longest = (self.began.elapsed() / SHARE_OF_AGE).clamp(SHORTEST, LONGEST);
-        state.bytes >= MOST_BYTES || state.since.is_some_and(|since| since.elapsed() >= longest)
+        let is_old = |since: Instant| {
+            let share = since.saturating_duration_since(self.began).checked_div(SHARE_OF_AGE).unwrap_or_default();
+            since.elapsed() >= share.clamp(SHORTEST, LONGEST)
+        };
+        state.bytes >= MOST_BYTES || state.since.is_some_and(is_old)
     }
 
     /// Whether an entry of this size is collected, or is being written.

@@ -5,7 +5,7 @@ mod away;
 mod carry;
 mod compact;
 mod decide;
-mod fold;
+mod gather;
 mod gc;
 mod generation;
 mod group;

@@ -9,7 +9,6 @@
 use super::progress::{Counter, UpkeepProgress};
 use super::stamps::{RowStamps, nanos};
 use super::table::{Copied, LOOSE, Marks, Table};
-use crate::entry;
 use crate::layer::{Directory, check_rows, packed_plan, packed_record, walk};
 use crate::layout::{self, EntryKind, PACKS};
 use crate::pack::{Pack, PackRow};
@@ -313,14 +312,14 @@ fn read_plan(directory: &Directory, packs: &[Arc<Pack>], copy: &Copied, limits: 
 
 /// A loose record; `None` when it has vanished.
 pub(super) fn read_loose_record(kind: EntryKind, name: &[u8; 32], path: &Path, limits: &Limits) -> Result<Option<Record>, StoreError> {
-    let Some(file) = entry::open(path)? else { return Ok(None) };
+    let Some(file) = walk::open_listed(path)? else { return Ok(None) };
     check_rows(path, record::rows_in(file.size()), limits)?;
     let bytes = file.read().map_err(StoreError::io("read", path))?;
     record::decode(kind, name, &bytes).map(Some).map_err(|cause| StoreError::Record { path: path.to_owned(), cause })
 }
 
 fn loose_copy(name: [u8; 32], path: &Path) -> Result<Option<Copied>, StoreError> {
-    match fs::status(path) {
+    match walk::twice(|| fs::status(path)) {
         Ok(status) => Ok(match status.kind {
             fs::Kind::File { size } => Some(Copied { name, size, stamp: nanos(status.changed), place: LOOSE, ordinal: 0 }),
             fs::Kind::Folder | fs::Kind::Other(_) => None,
@@ -352,7 +351,11 @@ pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut V
             packs.push(pack.clone());
             continue;
         }
-        match Pack::open(&path, limits) {
+        let opened = match Pack::open(&path, limits) {
+            Ok(None) => Pack::open(&path, limits),
+            opened => opened,
+        };
+        match opened {
             Ok(Some(pack)) => packs.push(Arc::new(pack)),
             Ok(None) => {}
             // Nothing can be found in a pack whose header is damaged.

@@ -92,7 +92,7 @@ fn loose_files_become_one_pack_and_everything_is_found() {
     assert_eq!((report.entries, report.files_folded, report.files_kept, report.packs_folded), (160, 160, 0, 0), "{report:?}");
     assert!(report.damaged == 0 && report.left == 0 && report.problems.is_empty() && report.put_back.is_empty(), "{report:?}");
     assert_eq!(packs(&store).len(), 1);
-    assert_eq!(loose(&store), [PathBuf::new(); 0]);
+    assert_eq!(loose(&store), Vec::<PathBuf>::new());
     assert_whole(&store, &puts, "after the first");
     // Nothing to do, nothing done.
     let before = tree(store.root());
@@ -102,7 +102,7 @@ fn loose_files_become_one_pack_and_everything_is_found() {
     // What is in the pack is not written again.
     let again: Vec<Put> = graphs(0..40).map(|graph| put_graph(&store, &graph)).collect();
     assert_eq!(again, puts);
-    assert_eq!(loose(&store), [PathBuf::new(); 0]);
+    assert_eq!(loose(&store), Vec::<PathBuf>::new());
 
     puts.extend(graphs(40..50).map(|graph| put_graph(&store, &graph)));
     let report = compact(&store);
@@ -111,7 +111,7 @@ fn loose_files_become_one_pack_and_everything_is_found() {
     assert_eq!((report.entries, report.packs_folded, packs(&store).len()), (200, 2, 1));
     assert_whole(&store, &puts, "after all");
     assert!(files(store.root(), "packs").len() <= 2, "a pack and its stamps: {:?}", files(store.root(), "packs"));
-    assert_eq!(files(store.root(), "trash"), [PathBuf::new(); 0]);
+    assert_eq!(files(store.root(), "trash"), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_call_that_fails_loses_nothing() {
         // The next one finishes what was left.
         compact_all(store);
         assert_whole(store, puts, what);
-        assert_eq!(files(store.root(), "trash"), [PathBuf::new(); 0], "{what}");
+        assert_eq!(files(store.root(), "trash"), Vec::<PathBuf>::new(), "{what}");
         assert_eq!((loose(store), packs(store).len()), (Vec::new(), 1), "{what}");
     });
 }

@@ -196,7 +196,7 @@ fn whoever_holds_something_keeps_it_and_the_cap_is_kept() {
         assert_eq!(**blob, n.to_le_bytes().repeat(75_000));
     }
     // A reader that goes on finds a thing whole, or misses.
-    (0..40).for_each(|n| drop(has_graph(&reader, n)));
+    (0..40).for_each(|n| _ = has_graph(&reader, n));
     assert_clean(&store);
 }
 
@@ -254,7 +254,7 @@ fn a_put_at_any_moment_of_a_gc_is_kept() {
         loop {
             let (_dir, store) = copy_of(&template);
             let putting = Store::open(store.root(), Mode::ReadWrite).unwrap();
-            let middle = move || drop(put_graph(&putting, 1, 500));
+            let middle = move || _ = put_graph(&putting, 1, 500);
             let calls = interrupted(at, middle, || drop(gc(&store, |options| options.max_bytes = Some(0))));
             if calls <= at {
                 assert!(at > 50, "{at}");
@@ -277,7 +277,7 @@ fn a_gc_at_any_moment_of_a_put_leaves_what_is_put() {
             let (_dir, store) = copy_of(&template);
             let collecting = Store::open(store.root(), Mode::ReadWrite).unwrap();
             let middle = move || drop(gc(&collecting, |options| options.max_bytes = Some(0)));
-            let calls = interrupted(at, middle, || drop(put_graph(&store, 1, 500)));
+            let calls = interrupted(at, middle, || _ = put_graph(&store, 1, 500));
             if calls <= at {
                 assert!(at > 20, "{at}");
                 break;
@@ -377,7 +377,7 @@ fn a_gc_that_fails_or_is_killed_anywhere_leaves_a_whole_store() {
                 let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
                 let report = reader.verify();
                 assert!(report.is_clean(), "packed {packed}, call {at}: {:?}", report.problems);
-                (1..3).for_each(|n| drop(has_graph(&reader, n)));
+                (1..3).for_each(|n| _ = has_graph(&reader, n));
                 // The next one takes what is left.
                 age(&store, 5 * HOUR);
                 let again = Store::open(store.root(), Mode::ReadWrite).unwrap();

@@ -101,7 +101,7 @@ fn a_selection_keeps_the_rows_that_lead_somewhere() {
 fn what_is_good_in_a_damaged_pack_is_kept() {
     for at_end in [true, false] {
         let (_dir, store) = new_store();
-        (0..4).for_each(|n| drop(put_graph(&store, n, 500)));
+        (0..4).for_each(|n| _ = put_graph(&store, n, 500));
         let pack = pack_up(&store, 1);
         let mut bytes = fs::read(&pack).unwrap();
         let at = if at_end { bytes.len() - 64 } else { 600 };

@@ -1,6 +1,7 @@
 //! What is to be folded into one pack: the entries that are there, the best of each, and their bytes.
 
-use super::carry::Snapshot;
+use super::progress::Counter;
+use super::stamps::RowStamps;
 use crate::layer::{Directory, check_blob_size, check_plan_size, check_rows, hours, walk};
 use crate::pack::{NewEntry, Pack, Sink};
 use crate::plans::{check_root, damaged};
@@ -39,14 +40,14 @@ pub(super) struct Folded {
 
 /// The entries of loose files and packs of a folder.
 #[derive(Debug)]
-pub(super) struct Fold<'d> {
+pub(super) struct Gathered<'d> {
     directory: &'d Directory,
     limits: &'d Limits,
     /// Newest first; those that are not folded are `None` in `is_folded`.
     packs: Arc<[Arc<Pack>]>,
     is_folded: Vec<bool>,
     /// Stamps of the packs that are folded.
-    used: HashMap<usize, Snapshot>,
+    used: HashMap<usize, RowStamps>,
     candidates: Vec<Candidate>,
     inodes: HashMap<(EntryKind, [u8; 32]), fs::Inode>,
     held: HashMap<(EntryKind, [u8; 32]), Box<[u8]>>,
@@ -82,7 +83,7 @@ impl Outcome {
     }
 }
 
-impl<'d> Fold<'d> {
+impl<'d> Gathered<'d> {
     /// `is_folded` says which of the packs go.
     pub(super) fn new(directory: &'d Directory, limits: &'d Limits, packs: Arc<[Arc<Pack>]>, is_folded: Vec<bool>) -> Self {
         Self {
@@ -100,13 +101,11 @@ impl<'d> Fold<'d> {
         }
     }
 
-    /// Looks at every loose file; `step` is told how many.
-    pub(super) fn list_loose(&mut self, step: &mut dyn FnMut(u64)) {
-        let mut count = 0_u64;
+    /// Looks at every loose file.
+    pub(super) fn list_loose(&mut self, counter: &mut Counter<'_>) {
         for kind in EntryKind::ALL {
             for file in walk::files(self.directory.root(), kind) {
-                count = count.saturating_add(1);
-                step(count);
+                counter.one();
                 match file.and_then(|(name, path)| Ok((name, entry::open(&path)?, path))) {
                     Ok((name, Some(file), path)) => self.add_loose(kind, name, &path, &file),
                     Ok((_, None, _)) => {}
@@ -157,15 +156,14 @@ impl<'d> Fold<'d> {
     }
 
     /// Looks at the rows of the packs that are to go. One whose rows cannot be read stays.
-    pub(super) fn list_packs(&mut self, step: &mut dyn FnMut(u64)) {
+    pub(super) fn list_packs(&mut self, counter: &mut Counter<'_>) {
         let packs = Arc::clone(&self.packs);
-        let mut count = 0_u64;
         for (number, pack) in packs.iter().enumerate() {
             if !self.folds(number) {
                 continue;
             }
             let before = self.candidates.len();
-            if let Err(error) = self.add_pack(number, pack, &mut count, step) {
+            if let Err(error) = self.add_pack(number, pack, counter) {
                 self.candidates.truncate(before);
                 self.keep_pack(number);
                 self.outcome.left(error);
@@ -173,17 +171,15 @@ impl<'d> Fold<'d> {
         }
     }
 
-    fn add_pack(&mut self, number: usize, pack: &Pack, count: &mut u64, step: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
+    fn add_pack(&mut self, number: usize, pack: &Pack, counter: &mut Counter<'_>) -> Result<(), StoreError> {
         let rank = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
-        let used = Snapshot::of(pack);
-        let written = hours(pack.status().changed);
+        let used = RowStamps::of(pack);
         for kind in EntryKind::ALL {
             for row in pack.rows(kind) {
                 let row = row?;
-                let stamp = used.get(row.ordinal).unwrap_or(written);
+                let stamp = used.carried(row.ordinal);
                 self.candidates.push(Candidate { kind, name: row.name, rank, stamp, size: row.size, is_bad: false });
-                *count = count.saturating_add(1);
-                step(*count);
+                counter.one();
             }
         }
         self.used.insert(number, used);
@@ -337,7 +333,7 @@ impl<'d> Fold<'d> {
     }
 
     /// The packs that were folded, with their stamps.
-    pub(super) fn folded_packs(&self) -> impl Iterator<Item = (&Arc<Pack>, &Snapshot)> {
+    pub(super) fn folded_packs(&self) -> impl Iterator<Item = (&Arc<Pack>, &RowStamps)> {
         self.packs.iter().enumerate().filter_map(|(number, pack)| Some((pack, self.used.get(&number).filter(|_| self.folds(number))?)))
     }
 }
