@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that must hold: formatting, lints, documentation, licences, generated code, tests.
 #
-# Needs cargo and a C compiler. With HIPPLAN_CI=1 the tools of some tests (flatc, strace, python3, g++, valgrind, cmake, clang 19, HIP; a Debian
+# Needs cargo and a C compiler. With HIPPLAN_CI=1 the tools of some tests (flatc, strace, python3, g++, valgrind, cmake, nginx, clang 19, HIP; a Debian
 # mirror, for a real MIOpen) must be there too; without it, what they check is skipped, and said to be. `.ci/run` installs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,6 +62,9 @@ elif [ "${HIPPLAN_CI:-}" = 1 ]; then
 else
     echo "skipped: HIP's headers are not installed"
 fi
+
+step "with the remote tier"
+cargo test --locked --quiet -p hipplan-cli --features remote --test remote
 
 step "tests of the emulation harness"
 with python3 scripts/emulate/test_harness.py

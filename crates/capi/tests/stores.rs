@@ -214,7 +214,7 @@ fn open_default(flags: u32) -> (hipplan_status_t, *mut hipplan_t) {
     (unsafe { hipplan_open(&raw const options, &raw mut library) }, library)
 }
 
-/// Where the environment names no place for a store, there is none: an error, or degraded a warning and nothing found. That nobody reads
+/// Where the environment names a place that cannot be used, there is no store, and none elsewhere: an error, or degraded a warning and nothing found. That nobody reads
 /// standard error changes nothing.
 #[test]
 fn a_program_without_a_place_for_a_store_finds_nothing() {

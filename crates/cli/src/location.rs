@@ -1,6 +1,6 @@
 //! Where the store is, and the layers below it.
 
-use crate::{Global, output};
+use crate::{Global, output, remote};
 use anyhow::{Context, bail};
 use hipplan::{LayerOptions, Location, Mode, Store, StoreError};
 use std::path::PathBuf;
@@ -19,7 +19,8 @@ pub(crate) fn writable(global: &Global) -> anyhow::Result<Store> {
         Err(verdict) => bail!("no store: {verdict}; give --store, or set HIPPLAN_STORE"),
     };
     let store = Store::open(path, Mode::ReadWrite).with_context(|| format!("store {}", output::path(path)))?;
-    layered(Some(store), layers(global, &location))?.context(NO_PLACE)
+    let store = layered(Some(store), layers(global, &location))?.context(NO_PLACE)?;
+    remote::behind(&global.remote, store, true)
 }
 
 /// Opens a store that must be there, with the layers below it, and changes nothing in any of them. Where there are layers, the store itself
@@ -33,7 +34,8 @@ pub(crate) fn readable(global: &Global) -> anyhow::Result<Store> {
         Some((path, Err(error))) => return Err(error).with_context(|| format!("store {}", output::path(path))),
         None => bail!(NO_PLACE),
     };
-    layered(store, layers)?.context(NO_PLACE)
+    let store = layered(store, layers)?.context(NO_PLACE)?;
+    remote::behind(&global.remote, store, false)
 }
 
 /// What the environment says of signatures. What is not understood is an error, never no policy.
@@ -66,6 +68,12 @@ fn layered(mut store: Option<Store>, layers: Vec<PathBuf>) -> anyhow::Result<Opt
 pub(crate) fn with_advice(error: StoreError, what: &str) -> anyhow::Error {
     let advice = error.advice();
     anyhow::Error::new(error).context(format!("{what} ({advice})"))
+}
+
+/// Opens a store that must be there, to change what is in it.
+pub(crate) fn existing(global: &Global) -> anyhow::Result<Store> {
+    let store = readable(global)?;
+    Store::open(store.root(), Mode::ReadWrite).with_context(|| format!("store {}", output::path(store.root())))
 }
 
 const NO_PLACE: &str = "no store: give --store, or set HIPPLAN_STORE; `hipplan store where` says why no other place is used";

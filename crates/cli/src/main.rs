@@ -15,6 +15,7 @@ mod output;
 mod plugins;
 mod progress;
 mod ready;
+mod remote;
 mod revision;
 mod subject;
 mod targets;
@@ -42,6 +43,8 @@ struct Global {
     /// Bundle, or folder of another store, to be read below the store; may be given several times, before those of $HIPPLAN_LAYERS
     #[arg(long, global = true, value_name = "PATH")]
     layer: Vec<std::path::PathBuf>,
+    #[command(flatten)]
+    remote: remote::RemoteArgs,
     /// Print JSON instead of a table
     #[arg(long, global = true)]
     json: bool,

@@ -1,7 +1,7 @@
 //! A bar on a terminal, silence elsewhere.
 
 use crate::{Global, output};
-use hipplan::{Outcome, Progress};
+use hipplan::{Outcome, Progress, UpkeepStep};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar on standard error that counts to `len`.
@@ -22,6 +22,32 @@ impl Bar {
     pub(crate) fn advance(&self, message: &str) {
         self.0.set_message(output::name(message));
         self.0.inc(1);
+    }
+}
+
+/// A line on standard error that tells how far upkeep of a store has come.
+pub(crate) struct Steps(ProgressBar);
+
+impl Steps {
+    pub(crate) fn new(global: &Global) -> Self {
+        let target = if global.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{msg} {human_pos}") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    pub(crate) fn show(&self, step: UpkeepStep) {
+        let of = step.total.map(|total| format!(" of {total}")).unwrap_or_default();
+        self.0.set_message(format!("{}{of}", step.what));
+        self.0.set_position(step.done);
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }
 

@@ -50,6 +50,9 @@ pub use hipplan_planner::{
     Shard, Site, Sought, ToolUse, check_precompiled, compile_batch, compile_graph, compile_in_process, cover, ensure_plan,
     find_precompiled, nearest, survey,
 };
+/// A bucket behind a store, shared by many machines.
+#[cfg(feature = "remote")]
+pub use hipplan_remote as remote;
 pub use hipplan_serialize::code_object::{self, CodeObject};
 pub use hipplan_serialize::conv_problem::{self, ConvDirection, ConvProblem, ConvProblemError, ProblemMode, ProblemTensor};
 pub use hipplan_serialize::driver;
@@ -71,6 +74,10 @@ pub use hipplan_store::{
     wrap_bundle,
 };
 pub use hipplan_store::{Candidate, Location, LocationSource, Verdict as LocationVerdict, default_store_path, locate, look_at_layer};
-pub use hipplan_store::{EntryKind, Limits as StoreLimits};
+pub use hipplan_store::{
+    CompactOptions, CompactReport, EntryInfo, EntryKind, GcOptions, GcReport, Group, KindStat, Limits as StoreLimits, Pin, PinSet,
+    RemoveReport, RepairOptions, RepairReport, StoreStat, UpkeepStep, Usage,
+};
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
+pub use hipplan_store::{RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier};
 pub use runtime::{RestoreError, Runtime};

@@ -28,7 +28,7 @@ impl Verify {
     }
 }
 
-fn verify_store(global: &Global) -> anyhow::Result<Exit> {
+pub(super) fn verify_store(global: &Global) -> anyhow::Result<Exit> {
     let store = location::readable(global)?;
     let report = store.verify();
     let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
@@ -43,6 +43,8 @@ fn verify_store(global: &Global) -> anyhow::Result<Exit> {
             "bytes": report.bytes,
             "problems": problems,
             "unfinished_writes": leftovers,
+            "packs": report.packs,
+            "set_aside": report.quarantined.iter().map(|p| p.display().to_string()).collect::<Vec<_>>(),
         }))?;
     } else {
         for problem in &report.problems {
@@ -50,6 +52,9 @@ fn verify_store(global: &Global) -> anyhow::Result<Exit> {
         }
         for path in &report.leftovers {
             output::line(format_args!("{}unfinished write, may be deleted:{} {}", output::DIM, output::RESET, output::path(path)))?;
+        }
+        for path in &report.quarantined {
+            output::line(format_args!("{}damaged, set aside, may be deleted:{} {}", output::DIM, output::RESET, output::path(path)))?;
         }
         output::line(format_args!(
             "{} plans, {} blobs, {records} records, {} checked in {}: {}",

@@ -66,7 +66,7 @@ impl Turn {
 }
 
 /// What a turn is taken for. A moment's writing never waits for minutes of building.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Purpose {
     /// To build what can be found afterwards.
     Build,
@@ -88,7 +88,7 @@ pub(crate) fn take<T>(
     look: &mut dyn FnMut() -> Option<T>,
 ) -> Turned<T> {
     let mut wait = Wait::new(root, options);
-    let (seat, locked) = match threads::sit(root, key, &mut wait, look) {
+    let (seat, locked) = match threads::sit(root, key, purpose, &mut wait, look) {
         Seated::Seat(seat) => (Some(seat), root.map(|root| lock(root, key, lock_file::stripe(key, purpose), &mut wait, look))),
         Seated::Found(found) => return Turned::Found(found),
         Seated::Late => {
@@ -161,9 +161,9 @@ fn lock<T>(root: &Path, key: &[u8; 32], stripe: u8, wait: &mut Wait<'_>, look: &
 /// Half of a pause, and by chance up to as much again: so those who wait together do not look together.
 fn jittered(nap: Duration) -> Duration {
     use std::hash::{BuildHasher, RandomState};
-    let half = nap / 2;
-    let chance = (RandomState::new().hash_one(0) % 1024) as u32;
-    half.saturating_add(half.saturating_mul(chance) / 1024)
+    let half = u64::try_from(nap.as_micros()).unwrap_or(0) >> 1;
+    let chance = RandomState::new().hash_one(0).checked_rem(half.saturating_add(1)).unwrap_or(0);
+    Duration::from_micros(half.saturating_add(chance))
 }
 
 /// Locks are refused: one warning for a cause.

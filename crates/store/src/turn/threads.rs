@@ -1,7 +1,7 @@
 //! Turns among the threads of a process, and what the process knows of the lock files.
 
 use super::lock_file::LockFile;
-use super::{Wait, fork};
+use super::{Purpose, Wait, fork};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 /// Causes that are remembered; others are not warned of.
 const MOST_CAUSES: usize = 256;
 
-/// What one at a time has its turn at: a key of a store, or of none.
-type Name = Arc<(Option<PathBuf>, [u8; 32])>;
+/// What one at a time has its turn at: a key of a store, or of none, for a purpose.
+type Name = Arc<(Option<PathBuf>, [u8; 32], Purpose)>;
 
 /// One lock file of a store.
 type Stripe = (PathBuf, u8);
@@ -91,9 +91,15 @@ pub(super) enum Seated<T> {
 }
 
 /// Waits for the turn among threads.
-pub(super) fn sit<T>(root: Option<&Path>, key: &[u8; 32], wait: &mut Wait<'_>, look: &mut dyn FnMut() -> Option<T>) -> Seated<T> {
+pub(super) fn sit<T>(
+    root: Option<&Path>,
+    key: &[u8; 32],
+    purpose: Purpose,
+    wait: &mut Wait<'_>,
+    look: &mut dyn FnMut() -> Option<T>,
+) -> Seated<T> {
     let table = fork::table();
-    let name: Name = Arc::new((root.map(Path::to_owned), *key));
+    let name: Name = Arc::new((root.map(Path::to_owned), *key, purpose));
     loop {
         let mut busy = lock(&table.busy);
         if busy.insert(Arc::clone(&name)) {

@@ -1,7 +1,7 @@
 //! Turns: what several need at once is built once, and nobody waits for ever.
 
 use super::child;
-use super::common::warnings;
+use super::common::{new_store, warnings};
 use hipplan_store::testing::{Op, Verdict, take_turn, with_hook};
 use hipplan_store::{Turn, TurnOptions, Turned};
 use std::fs::{self, File, OpenOptions};
@@ -185,7 +185,7 @@ fn keys_of_one_process_do_not_wait_for_each_other() {
     let [first, alike, _other] = turns;
     drop(first);
     assert!(alike.shared());
-    assert!(!File::open(dir.path().join("locks/07")).unwrap().try_lock().is_ok());
+    assert!(File::open(dir.path().join("locks/07")).unwrap().try_lock().is_err());
     drop(alike);
     File::open(dir.path().join("locks/07")).unwrap().try_lock().unwrap();
 }
@@ -294,8 +294,8 @@ fn whatever_a_lock_is_refused_with_the_turn_is_given_with_one_warning() {
     ];
     for site in ["create", "lock", "make-folder", "stat"] {
         for cause in causes {
-            let dir = tempfile::tempdir().unwrap();
-            let root = dir.path().to_owned();
+            let (_dir, store) = new_store();
+            let root = store.root().to_owned();
             let (turns, warned) = warnings(|| {
                 let hook = move |op: Op<'_>| if op.name() == site { Verdict::Fail(cause) } else { Verdict::Go };
                 with_hook(hook, || [1, 2].map(|key| mine(Some(&root), &[key; 32], &LONG).shared()))
@@ -307,8 +307,10 @@ fn whatever_a_lock_is_refused_with_the_turn_is_given_with_one_warning() {
     }
     // Without the holder's text there is a poorer message, and no other harm.
     for site in ["write", "read"] {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().to_owned();
+        let (_dir, store) = new_store();
+        let root = store.root().to_owned();
+        // The first turn makes the folder, which reads and writes other files.
+        drop(mine(Some(&root), &KEY, &LONG));
         let hook = move |op: Op<'_>| if op.name() == site { Verdict::Fail(libc::EIO) } else { Verdict::Go };
         let (shared, warned) = warnings(|| with_hook(hook, || mine(Some(&root), &KEY, &LONG).shared()));
         assert!(shared);

@@ -1,5 +1,14 @@
 //! `hipplan store`: one file per subcommand.
 
+mod compact;
+mod gc;
+mod ls;
+mod named;
+mod pins;
+mod quantity;
+mod repair;
+mod rm;
+mod stat;
 mod where_;
 
 use crate::{Exit, Global};
@@ -15,12 +24,42 @@ pub(crate) struct Store {
 enum StoreCommand {
     /// Tell where the store is, and why not elsewhere
     Where(where_::Where),
+    /// List the entries of the store: blobs, plans, and the records that name plans
+    Ls(ls::Ls),
+    /// Count what is in the store, and when it was used
+    Stat(stat::Stat),
+    /// Check the whole store, byte by byte; the same as `hipplan verify` without files
+    Verify,
+    /// Remove what nothing reaches, and what limits leave no room for
+    Gc(gc::Gc),
+    /// Fold the files of the store into few
+    Compact(compact::Compact),
+    /// Remove plans, selections, or all plans of a graph
+    Rm(rm::Rm),
+    /// Keep plans, selections, or all plans of a graph from removal
+    Pin(pins::PinSome),
+    /// Let go of what a set of pins keeps
+    Unpin(pins::Unpin),
+    /// List the pins
+    Pins(pins::List),
+    /// Put right what `verify` finds wrong
+    Repair(repair::Repair),
 }
 
 impl Store {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         match self.command {
             StoreCommand::Where(command) => command.run(global),
+            StoreCommand::Ls(command) => command.run(global),
+            StoreCommand::Stat(command) => command.run(global),
+            StoreCommand::Verify => super::verify::verify_store(global),
+            StoreCommand::Gc(command) => command.run(global),
+            StoreCommand::Compact(command) => command.run(global),
+            StoreCommand::Rm(command) => command.run(global),
+            StoreCommand::Pin(command) => command.run(global),
+            StoreCommand::Unpin(command) => command.run(global),
+            StoreCommand::Pins(command) => command.run(global),
+            StoreCommand::Repair(command) => command.run(global),
         }
     }
 }

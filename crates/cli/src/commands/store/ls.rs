@@ -1,0 +1,74 @@
+//! `hipplan store ls`
+
+use super::quantity;
+use crate::{Exit, Global, location, output};
+use hipplan::{EntryInfo, EntryKind, PlanKey, StoreError};
+use serde_json::json;
+
+/// List the entries of the store: blobs, plans, and the records that name plans
+///
+/// Names, sizes and times only: nothing is read but listings, however many entries there are. `hipplan ls` opens the plans and tells what is in them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ls {
+    /// Only entries of this kind
+    #[arg(long, value_name = "KIND")]
+    kind: Option<Kind>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Kind {
+    Blob,
+    Plan,
+    PlanRecord,
+    Selection,
+}
+
+impl Ls {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let store = location::readable(global)?;
+        let kinds = match self.kind {
+            Some(Kind::Blob) => vec![EntryKind::Blob],
+            Some(Kind::Plan) => vec![EntryKind::Plan],
+            Some(Kind::PlanRecord) => vec![EntryKind::PlanRecord],
+            Some(Kind::Selection) => vec![EntryKind::Selection],
+            None => EntryKind::ALL.to_vec(),
+        };
+        let mut problems: Vec<StoreError> = Vec::new();
+        let entries = kinds.into_iter().flat_map(|kind| store.entries(kind)).filter_map(|entry| match entry {
+            Ok(entry) => Some(entry),
+            Err(error) => {
+                problems.push(error);
+                None
+            }
+        });
+        if global.json {
+            output::json_list("entries", entries.map(|entry| row(&entry)), "store", &store.root().display().to_string().into())?;
+        } else {
+            // One after another: there may be millions.
+            for entry in entries {
+                output::line(format_args!(
+                    "{:<11} {}  {:>10}  {:>10}  {}",
+                    entry.kind.word(),
+                    PlanKey(entry.name),
+                    output::bytes(entry.size),
+                    quantity::ago(entry.used),
+                    output::path(entry.path.strip_prefix(store.root()).unwrap_or(&entry.path)),
+                ))?;
+            }
+        }
+        for problem in &problems {
+            anstream::eprintln!("{}", output::name(&problem.to_string()));
+        }
+        Ok(if problems.is_empty() { Exit::Good } else { Exit::Findings })
+    }
+}
+
+fn row(entry: &EntryInfo) -> serde_json::Value {
+    json!({
+        "kind": entry.kind.word(),
+        "name": PlanKey(entry.name).to_string(),
+        "bytes": entry.size,
+        "used": quantity::seconds(entry.used),
+        "path": entry.path.display().to_string(),
+    })
+}

@@ -1,0 +1,80 @@
+//! `hipplan store pin`, `unpin` and `pins`
+
+use super::named::Named;
+use crate::{Exit, Global, location, output};
+use serde_json::json;
+
+/// Keep plans, selections, or all plans of a graph from removal
+///
+/// They stay with all that they lead to, whatever the limits of a gc are, until the set is let go of. A whole key need not be in the store yet.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan store pin --as release-1 5d0c1f22a9b3
+  hipplan store pin --as resnet --graph 9f3a")]
+pub(crate) struct PinSome {
+    /// Name of the set of pins; one that is there is replaced
+    #[arg(long = "as", value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    named: Named,
+}
+
+impl PinSome {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let store = location::existing(global)?;
+        let pins = self.named.resolve(&store)?;
+        store.pin(&self.name, &pins)?;
+        if global.json {
+            output::json(&json!({ "name": self.name, "pins": pins.iter().map(ToString::to_string).collect::<Vec<_>>() }))?;
+        } else {
+            output::line(format_args!("{} kept by {}", output::count(pins.len(), "pin"), output::name(&self.name)))?;
+        }
+        Ok(Exit::Good)
+    }
+}
+
+/// Let go of what a set of pins keeps
+///
+/// Exit code: 0, or 1 if there is no such set.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Unpin {
+    /// Name of the set of pins
+    name: String,
+}
+
+impl Unpin {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let was_there = location::existing(global)?.unpin(&self.name)?;
+        if global.json {
+            output::json(&json!({ "name": self.name, "removed": was_there }))?;
+        } else if !was_there {
+            output::line(format_args!("no set of pins is called {}", output::name(&self.name)))?;
+        }
+        Ok(if was_there { Exit::Good } else { Exit::Findings })
+    }
+}
+
+/// List the pins
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {}
+
+impl List {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let sets = location::readable(global)?.pins()?;
+        if global.json {
+            let rows = sets.iter().map(|set| {
+                let pins: Vec<String> = set.targets.iter().map(ToString::to_string).collect();
+                json!({ "name": set.name, "pins": pins })
+            });
+            output::json(&json!({ "sets": rows.collect::<Vec<_>>() }))?;
+        } else {
+            for set in &sets {
+                for pin in &set.targets {
+                    output::line(format_args!("{}  {pin}", output::name(&set.name)))?;
+                }
+            }
+        }
+        Ok(Exit::Good)
+    }
+}

@@ -1,0 +1,59 @@
+//! `hipplan store repair`
+
+use super::quantity;
+use crate::progress::Steps;
+use crate::{Exit, Global, location, output};
+use hipplan::RepairOptions;
+use serde_json::json;
+use std::time::Duration;
+
+/// Put right what `verify` finds wrong
+///
+/// Damaged entries are set aside in the folder `quarantine`, names that lead nowhere go, records are made anew from their plans, plans that lack a code object go, and what nothing reaches goes if it is older than the grace age. What is lost is compiled again when it is wanted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code: 0, or 1 if something could not be read or does not belong there, and was left.")]
+pub(crate) struct Repair {
+    /// What nothing reaches stays if it was used or written less than this ago
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1h")]
+    grace: Duration,
+}
+
+impl Repair {
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        let store = location::existing(global)?;
+        let mut options = RepairOptions::default();
+        options.grace = self.grace;
+        let steps = Steps::new(global);
+        let report = store.repair(&options, |step| steps.show(step))?;
+        drop(steps);
+        let collected = &report.collected;
+        if global.json {
+            output::json(&json!({
+                "set_aside": report.set_aside,
+                "packs_set_aside": report.packs_set_aside,
+                "lost_entries": report.lost_entries,
+                "rebuilt_records": report.rebuilt,
+                "incomplete_plans": report.incomplete,
+                "shortened_records": report.shortened,
+                "removed_records": report.records,
+                "unreached_plans": collected.plans,
+                "unreached_blobs": collected.blobs,
+                "left": report.left.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            }))?;
+        } else {
+            for problem in &report.left {
+                output::problem(problem)?;
+            }
+            output::line(format_args!(
+                "set aside {} damaged files and {} packs ({} entries of them lost)",
+                report.set_aside, report.packs_set_aside, report.lost_entries
+            ))?;
+            output::line(format_args!(
+                "made {} plan records anew, shortened {} records, removed {} records, {} incomplete plans",
+                report.rebuilt, report.shortened, report.records, report.incomplete
+            ))?;
+            output::line(format_args!("removed {} plans and {} blobs that nothing reaches", collected.plans, collected.blobs))?;
+        }
+        Ok(if report.left.is_empty() { Exit::Good } else { Exit::Findings })
+    }
+}

@@ -1,0 +1,126 @@
+//! A remote store behind the command: a fleet that compiles parts of one list for machines that compile nothing.
+
+mod common;
+
+use common::Scratch;
+
+#[cfg(not(feature = "remote"))]
+#[test]
+fn a_command_that_was_built_without_it_says_so() {
+    let scratch = Scratch::new();
+    scratch.write("train.log", "MIOpenDriver conv -n 1 -c 3 -H 8 -W 8 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1\n");
+    let arguments = ["compile", "train.log", "--store", "plans"];
+    let ran = scratch.run(&[&arguments[..], &["--remote", "s3://bucket"]].concat());
+    assert!(ran.code == 2 && ran.err.contains("built without it") && ran.err.contains("--features remote"), "{ran:?}");
+    let ran = common::Ran::of(&scratch.hipplan(&arguments).env("HIPPLAN_REMOTE", "s3://bucket").output().expect("started"));
+    assert!(ran.code == 2 && ran.err.contains("HIPPLAN_REMOTE"), "{ran:?}");
+    let ran = common::Ran::of(&scratch.hipplan(&arguments).env("HIPPLAN_REMOTE", "").output().expect("started"));
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[cfg(feature = "remote")]
+#[path = "../../remote/tests/servers/scripted.rs"]
+mod scripted;
+
+#[cfg(feature = "remote")]
+mod with_remote {
+    use super::Scratch;
+    use super::common::Ran;
+    use super::scripted::{Answer, Server, closed_port, status};
+    use serde_json::{Value, json};
+    use std::collections::HashMap;
+    use std::process::{Command, Stdio};
+    use std::sync::Mutex;
+
+    const PROBLEMS: usize = 40;
+
+    fn log(scratch: &Scratch) {
+        let line = |n: usize| format!("MIOpenDriver conv -n {n} -c 3 -H 8 -W 8 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1\n");
+        scratch.write("train.log", (1..=PROBLEMS).map(line).collect::<String>());
+    }
+
+    /// A bucket: keeps what is put.
+    fn bucket() -> Server {
+        let entries = Mutex::new(HashMap::new());
+        Server::start(move |_, request| {
+            let mut entries = entries.lock().expect("no panic");
+            match request.method() {
+                "PUT" => {
+                    entries.insert(request.path().to_owned(), request.body.clone());
+                    status("201 Created", b"")
+                }
+                _ => entries.get(request.path()).map_or_else(|| status("404 Not Found", b""), |body| status("200 OK", body)),
+            }
+        })
+    }
+
+    /// The command as on a machine of its own that may be busy.
+    fn compile(scratch: &Scratch, store: &str, url: &str, more: &[&str]) -> Command {
+        let arguments = ["compile", "train.log", "--store", store, "--remote", url, "--json"];
+        let mut command = scratch.hipplan(&[&arguments[..], more].concat());
+        command.env("HIPPLAN_REMOTE_PATIENCE", "600").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn report(ran: &Ran) -> Value {
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+
+    #[test]
+    fn a_fleet_compiles_once() {
+        let (scratch, server) = (Scratch::new(), bucket());
+        log(&scratch);
+        let url = format!("{}/fleet", server.url());
+        let machines: Vec<_> = (1..=3)
+            .map(|part| {
+                let (store, shard) = (format!("machine-{part}"), format!("{part}/3"));
+                compile(&scratch, &store, &url, &["--shard", &shard, "--jobs", "1"]).spawn().expect("started")
+            })
+            .collect();
+        let mut compiled = 0;
+        for machine in machines {
+            let ran = Ran::of(&machine.wait_with_output().expect("ended"));
+            assert_eq!(ran.code, 0, "{ran:?}");
+            compiled += report(&ran)["counters"]["compiled"].as_u64().expect("a number") as usize;
+        }
+        assert_eq!(compiled, PROBLEMS);
+        let puts = server.requests().iter().filter(|request| request.method() == "PUT").count();
+        assert!(puts >= 3 * PROBLEMS, "a plan and its two records for each: {puts}");
+
+        // A machine with nothing.
+        let ran = Ran::of(&compile(&scratch, "fresh", &url, &[]).output().expect("started"));
+        assert_eq!((ran.code, &report(&ran)["counters"]["compiled"]), (0, &json!(0)), "{ran:?}");
+        let puts_now = server.requests().iter().filter(|request| request.method() == "PUT").count();
+        assert_eq!(puts_now, puts, "what came from there is not put there");
+        // It has them now, wherever the bucket is.
+        drop(server);
+        let url = format!("http://{}", closed_port());
+        let ran = Ran::of(&compile(&scratch, "fresh", &url, &["--require-precompiled"]).output().expect("started"));
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let (code, verified) = scratch.json(&["verify", "--store", "fresh"]);
+        assert_eq!(code, 0, "{verified}");
+    }
+
+    #[test]
+    fn a_remote_that_never_answers_changes_nothing_and_is_asked_once() {
+        let (scratch, server) = (Scratch::new(), Server::start(|_, _| Answer::Stall(Vec::new())));
+        log(&scratch);
+        let mut command = compile(&scratch, "plans", &server.url(), &["--jobs", "1"]);
+        let ran = Ran::of(&command.env("HIPPLAN_REMOTE_PATIENCE", "2").output().expect("started"));
+        assert_eq!((ran.code, &report(&ran)["counters"]["compiled"]), (0, &json!(PROBLEMS)), "{ran:?}");
+        assert!(server.connections() <= 1, "{}", server.connections());
+    }
+
+    #[test]
+    fn addresses_that_cannot_be_used_are_wrong_usage() {
+        let scratch = Scratch::new();
+        log(&scratch);
+        for (url, why) in [("ftp://host", "expected one of s3"), ("https://me:hunter2@host", "a user or a password")] {
+            let ran = Ran::of(&compile(&scratch, "plans", url, &[]).output().expect("started"));
+            assert!(ran.code == 2 && ran.err.contains(why) && !ran.err.contains("hunter2"), "{ran:?}");
+        }
+        let mut command = compile(&scratch, "plans", "http://127.0.0.1:1", &[]);
+        let ran = Ran::of(&command.env("HIPPLAN_REMOTE_PATIENCE", "soon").output().expect("started"));
+        assert!(ran.code == 2 && ran.err.contains("HIPPLAN_REMOTE_PATIENCE"), "{ran:?}");
+    }
+}

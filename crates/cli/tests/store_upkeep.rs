@@ -1,0 +1,110 @@
+//! `hipplan store ls`, `stat`, `verify`, `gc`, `rm`, `pin`, `unpin`, `pins` and `repair`.
+
+mod common;
+
+use common::{Scratch, scalar_graph, tree};
+use std::time::{Duration, SystemTime};
+
+/// A store of three plans of three graphs; gives the keys of plans and graphs as `ls` tells them.
+fn filled() -> (Scratch, Vec<(String, String)>) {
+    let scratch = Scratch::new();
+    for value in ["1.0", "2.0", "3.0"] {
+        let graph = scratch.write(&format!("g{value}.json"), scalar_graph(&format!(r#", "value_type": "Float32Value", "value": {value}"#)));
+        let ran = scratch.run(&["compile", graph.to_str().expect("UTF-8"), "--store", "s", "--target", "cpu"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let (code, listed) = scratch.json(&["ls", "--store", "s"]);
+    assert_eq!(code, 0);
+    let text = |row: &serde_json::Value, name: &str| row[name].as_str().expect(name).to_owned();
+    let plans = listed["plans"].as_array().expect("a list");
+    (scratch, plans.iter().map(|row| (text(row, "plan_key"), text(row, "graph_key"))).collect())
+}
+
+/// Makes everything look as if it was last used long ago.
+fn age(scratch: &Scratch) {
+    for (path, bytes) in tree(&scratch.path("s")) {
+        if bytes.is_none() {
+            continue;
+        }
+        let file = std::fs::File::options().write(true).open(scratch.path("s").join(path)).expect("a file");
+        file.set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).expect("set");
+    }
+}
+
+#[test]
+fn entries_are_listed_and_counted() {
+    let (scratch, keys) = filled();
+    assert_eq!(keys.len(), 3);
+    let before = tree(&scratch.path("s"));
+    let (code, listed) = scratch.json(&["store", "ls", "--store", "s", "--kind", "plan-record"]);
+    let mut names: Vec<_> = listed["entries"].as_array().expect("a list").iter().map(|row| row["name"].as_str().expect("a name")).collect();
+    let mut expected: Vec<_> = keys.iter().map(|(plan, _)| plan.as_str()).collect();
+    names.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!((code, names), (0, expected));
+    let ran = scratch.run(&["store", "ls", "--store", "s"]);
+    assert!(ran.code == 0 && ran.out.lines().count() >= 9 && ran.out.contains(&keys[0].0), "{ran:?}");
+
+    let (code, stat) = scratch.json(&["store", "stat", "--store", "s"]);
+    let layer = &stat["layers"][0];
+    assert_eq!((code, layer["kinds"]["plan"]["loose"].as_u64(), layer["packs"].as_u64()), (0, Some(3), Some(0)));
+    assert_eq!(layer["kinds"]["selection"]["loose"].as_u64(), Some(3));
+    let ran = scratch.run(&["store", "stat", "--store", "s"]);
+    assert!(ran.code == 0 && ran.out.contains("0 packs"), "{ran:?}");
+    assert_eq!(scratch.run(&["store", "verify", "--store", "s"]).code, 0);
+    assert_eq!(tree(&scratch.path("s")), before, "looking changes nothing");
+    for command in ["ls", "stat", "gc", "pins", "repair"] {
+        assert_eq!(scratch.run(&["store", command, "--store", "none"]).code, 2, "{command}");
+        assert!(!scratch.path("none").exists(), "{command}");
+    }
+}
+
+#[test]
+fn limits_and_pins_decide_what_goes() {
+    let (scratch, keys) = filled();
+    let (code, report) = scratch.json(&["store", "gc", "--store", "s", "--max-bytes", "0"]);
+    assert_eq!((code, report["kept_in_use"].as_u64(), report["over_limit"].as_bool()), (1, Some(3), Some(true)), "all are young");
+    let ran = scratch.run(&["store", "pin", "--as", "release", &keys[0].0[..12], "--graph", &keys[1].1, "--store", "s"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let (_, pins) = scratch.json(&["store", "pins", "--store", "s"]);
+    assert_eq!(pins["sets"][0]["pins"][0].as_str(), Some(&*format!("plan {}", keys[0].0)));
+    age(&scratch);
+    let (code, report) = scratch.json(&["store", "gc", "--store", "s", "--max-age", "1d", "--dry-run"]);
+    assert_eq!((code, report["evicted"].as_u64(), report["kept_pinned"].as_u64()), (0, Some(1), Some(2)));
+    let left = |scratch: &Scratch| scratch.json(&["ls", "--store", "s"]).1["plans"].as_array().expect("a list").len();
+    assert_eq!(left(&scratch), 3);
+    let ran = scratch.run(&["store", "gc", "--store", "s", "--max-age", "1d"]);
+    assert!(ran.code == 0 && ran.out.contains("removed 1 plans"), "{ran:?}");
+    assert_eq!(left(&scratch), 2);
+
+    let (code, report) = scratch.json(&["store", "rm", &keys[0].0, "--store", "s"]);
+    assert_eq!((code, report["pinned"].as_array().map(Vec::len)), (1, Some(1)));
+    assert_eq!(scratch.run(&["store", "unpin", "release", "--store", "s"]).code, 0);
+    assert_eq!(scratch.run(&["store", "unpin", "release", "--store", "s"]).code, 1);
+    let ran = scratch.run(&["store", "rm", &keys[0].0[..10], "--graph", &keys[1].1[..10], "--store", "s"]);
+    assert!(ran.code == 0 && ran.out.contains("removed 2 plans"), "{ran:?}");
+    assert_eq!(left(&scratch), 0);
+    let ran = scratch.run(&["store", "rm", &keys[0].0, "--store", "s"]);
+    assert!(ran.code == 1 && ran.out.contains("not in the store: plan "), "{ran:?}");
+    for wrong in [&["rm"][..], &["rm", "xyz!"], &["rm", "abc"], &["gc", "--max-bytes", "ten"], &["pin", "--as", "../x", &keys[0].0]] {
+        let ran = scratch.run(&[&["store"], wrong, &["--store", "s"]].concat());
+        assert_eq!(ran.code, 2, "{wrong:?} {ran:?}");
+    }
+    assert_eq!(scratch.run(&["store", "verify", "--store", "s"]).code, 0);
+}
+
+#[test]
+fn damage_is_put_right() {
+    let (scratch, _) = filled();
+    let records = tree(&scratch.path("s/index/plan"));
+    let record =
+        records.iter().find(|(_, bytes)| bytes.is_some()).map(|(path, _)| scratch.path("s/index/plan").join(path)).expect("a record");
+    std::fs::write(&record, "damaged").expect("written");
+    assert_eq!(scratch.run(&["store", "verify", "--store", "s"]).code, 1);
+    let (code, report) = scratch.json(&["store", "repair", "--store", "s"]);
+    assert_eq!((code, report["set_aside"].as_u64(), report["rebuilt_records"].as_u64()), (0, Some(1), Some(1)), "{report}");
+    let (code, report) = scratch.json(&["store", "verify", "--store", "s"]);
+    assert_eq!((code, report["set_aside"].as_array().map(Vec::len)), (0, Some(1)));
+    let ran = scratch.run(&["store", "repair", "--store", "s"]);
+    assert!(ran.code == 0 && ran.out.contains("set aside 0 damaged files"), "{ran:?}");
+}
