@@ -231,9 +231,8 @@ impl Import<'_> {
         let bytes = record::encode(RecordKind::Plan, &plan.key.0, &[*plan]);
         self.add(kind, plan.key.0, bytes.len() as u64, Source::Made(bytes));
         self.good.insert((kind, plan.key.0));
-        if let [_, _, plan_records, _] = &mut self.report.new {
-            *plan_records = plan_records.saturating_add(1);
-        }
+        let [_, _, plan_records, _] = &mut self.report.new;
+        *plan_records = plan_records.saturating_add(1);
         Ok(())
     }
 
