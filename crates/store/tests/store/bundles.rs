@@ -306,15 +306,15 @@ fn an_import_replaces_what_is_damaged_and_its_pack_is_seen_by_others() {
     assert!(loose.get_plan(&plan).hit().is_some());
 }
 
-/// A selection: its number, whether it is a set, and the plans that it names.
-type ModelSelection = (u8, bool, Vec<(u8, u8)>);
+/// A selection: its name, whether it is a set, and the plans that it names.
+type Named = (u8, bool, Vec<(u8, u8)>);
 
 /// What a random bundle is made of: plans by number and engine, and records that name some of them.
 #[derive(Debug, Clone)]
 struct Model {
     plans: Vec<(u8, u8)>,
     records: Vec<(u8, u8, u8)>,
-    selections: Vec<ModelSelection>,
+    selections: Vec<Named>,
     lines: Vec<u8>,
     bad: Option<usize>,
 }
