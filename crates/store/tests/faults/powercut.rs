@@ -110,7 +110,7 @@ impl States {
         let what = format_args!("{}, moment {}, state {}", self.name, self.moments, self.seen.len());
         check(&root, kept, &what);
         // Now and then: the next writer can go on.
-        if self.seen.len() % 16 == 0 {
+        if self.seen.len().is_multiple_of(16) {
             let store = Store::open(&root, Mode::ReadWrite).unwrap();
             let values = Values::of(77);
             assert_eq!(values.put(&store).len(), 3, "{what}");
