@@ -54,7 +54,7 @@ impl Store {
         let persisted = self.put(|layer| {
             // Somebody else's addition is read before it is replaced.
             let _turn = self.turn_to_write(layer, &key.0);
-            rows = match layer.record(EntryKind::Selection, &key.0, self.limits()) {
+            rows = match layer.record_to_replace(EntryKind::Selection, &key.0, self.limits()) {
                 Ok(Some(record)) => record.rows,
                 Ok(None) => Vec::new(),
                 // What is damaged is built again.
@@ -107,11 +107,12 @@ impl Store {
     pub(crate) fn own_plans(&self, layer: &Directory, key: &SelectionKey, plans: &[PlanRef]) -> Result<Vec<PlanRef>, StoreError> {
         let mut own = Vec::with_capacity(plans.len());
         for plan in plans {
-            let required = layer.require_durable(EntryKind::Plan, &plan.root.0, plan.size, |path| StoreError::MissingTarget {
-                path,
-                what: "plan",
-                named_by: format!("selection {key}"),
-            });
+            let missing = |what| move |path| StoreError::MissingTarget { path, what, named_by: format!("selection {key}") };
+            let required = layer.require_durable(EntryKind::Plan, &plan.root.0, plan.size, missing("plan"));
+            // A put of the plan may have failed between the plan and its record.
+            let record_size = record::size_of_rows(1);
+            let required = required
+                .and_then(|()| layer.require_durable(EntryKind::PlanRecord, &plan.key.0, record_size, missing("record of the plan")));
             match required {
                 Ok(()) => own.push(*plan),
                 Err(StoreError::MissingTarget { .. }) if self.is_below(plan) => {}

@@ -103,10 +103,36 @@ impl Directory {
 
     /// The record of a key.
     pub(crate) fn record(&self, entries: EntryKind, key: &[u8; 32], limits: &Limits) -> Result<Option<Record>, StoreError> {
+        self.record_warned(entries, key, limits, |error| self.faults.entry(error))
+    }
+
+    /// The record of a key that is about to be replaced. Of what is not damaged, the put that this is a part of tells.
+    pub(crate) fn record_to_replace(&self, entries: EntryKind, key: &[u8; 32], limits: &Limits) -> Result<Option<Record>, StoreError> {
+        let read = || {
+            self.record_warned(entries, key, limits, |error| {
+                if error.is_damage() {
+                    self.faults.entry(error);
+                }
+            })
+        };
+        // What is in a record that is taken to be missing would be lost: so it is asked for again.
+        match read() {
+            Ok(None) => read(),
+            result => result,
+        }
+    }
+
+    fn record_warned(
+        &self,
+        entries: EntryKind,
+        key: &[u8; 32],
+        limits: &Limits,
+        warn: impl Fn(&StoreError),
+    ) -> Result<Option<Record>, StoreError> {
         let decode = |path: &Path, bytes: &[u8]| {
             record::decode(entries, key, bytes).map_err(|cause| StoreError::Record { path: path.to_owned(), cause })
         };
-        self.find(
+        self.find_warned(
             entries,
             key,
             |path, file| {
@@ -117,6 +143,7 @@ impl Directory {
                 check_rows(pack.path(), record::rows_in(row.size), limits)?;
                 decode(pack.path(), &pack.read(row, row.size)?)
             },
+            warn,
         )
     }
 
@@ -177,7 +204,7 @@ impl Directory {
 
     /// A loose plan file that opens.
     pub(crate) fn open_loose_plan(&self, path: &Path, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
-        let Some(file) = entry::open(path)? else { return Ok(None) };
+        let Some(file) = walk::open_listed(path)? else { return Ok(None) };
         check_plan_size(path, file.size(), limits)?;
         let bytes = file.read().map_err(StoreError::io("read", path))?;
         PlanView::open(&bytes).map_err(damaged(path))?;
@@ -192,9 +219,20 @@ impl Directory {
         from_file: impl Fn(&Path, &fs::OpenFile) -> Result<T, StoreError>,
         from_pack: impl Fn(&Arc<Pack>, &PackRow) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
+        self.find_warned(kind, name, from_file, from_pack, |error| self.faults.entry(error))
+    }
+
+    fn find_warned<T>(
+        &self,
+        kind: EntryKind,
+        name: &[u8; 32],
+        from_file: impl Fn(&Path, &fs::OpenFile) -> Result<T, StoreError>,
+        from_pack: impl Fn(&Arc<Pack>, &PackRow) -> Result<T, StoreError>,
+        warn: impl Fn(&StoreError),
+    ) -> Result<Option<T>, StoreError> {
         let mut fault = None;
         let mut note = |error: StoreError| {
-            self.faults.entry(&error);
+            warn(&error);
             fault.get_or_insert(error);
         };
         let path = kind.file(&self.root, name);

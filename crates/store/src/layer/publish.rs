@@ -29,7 +29,7 @@ const MOST_LOOKS: u32 = 4;
 pub(crate) struct Durable {
     /// Folders whose names are durable; at most four times 256 and those above them.
     folders: Mutex<HashSet<PathBuf>>,
-    /// Blobs and plans whose content and name are durable; nothing names a record.
+    /// What is named by something else, and whose content and name are durable: all but selections.
     files: Mutex<HashSet<(EntryKind, [u8; 32])>>,
 }
 
@@ -103,7 +103,7 @@ impl Directory {
             }
             result => result?,
         };
-        if matches!(kind, EntryKind::Blob | EntryKind::Plan) {
+        if kind != EntryKind::Selection {
             self.durable().add_file(kind, name);
         }
         Ok(persisted)

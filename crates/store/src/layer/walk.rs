@@ -1,7 +1,7 @@
 //! Going through a folder in a fixed order.
 
 use crate::layout::EntryKind;
-use crate::{StoreError, fs};
+use crate::{StoreError, entry, fs};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,9 +64,26 @@ pub(crate) fn foreign_names(path: &Path, known: &[&str], expected: &'static str)
     names(path).into_iter().filter_map(|name| name.and_then(unknown).unwrap_or_else(Some)).collect()
 }
 
+/// Asks again where the first answer is that there is no such thing. Upkeep takes what was listed a moment ago to be gone only if two calls
+/// say so: a server may not know for a moment of what is being replaced, and what upkeep takes to be gone names nothing.
+pub(crate) fn twice<T>(ask: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match ask() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => ask(),
+        result => result,
+    }
+}
+
+/// Opens a file that was listed a moment ago; `None` when it has gone.
+pub(crate) fn open_listed(path: &Path) -> Result<Option<fs::OpenFile>, StoreError> {
+    match entry::open(path)? {
+        None => entry::open(path),
+        file => Ok(file),
+    }
+}
+
 /// The names in a folder, sorted; none when there is no such folder.
 pub(crate) fn names(path: &Path) -> Vec<Result<OsString, StoreError>> {
-    match fs::list(path) {
+    match twice(|| fs::list(path)) {
         Ok(names) => names.into_iter().map(Ok).collect(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(e) => vec![Err(StoreError::io("list the folder", path)(e))],
@@ -74,7 +91,7 @@ pub(crate) fn names(path: &Path) -> Vec<Result<OsString, StoreError>> {
 }
 
 fn kind(path: &Path) -> Result<Option<fs::Kind>, StoreError> {
-    match fs::kind(path) {
+    match twice(|| fs::kind(path)) {
         Ok(kind) => Ok(Some(kind)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(StoreError::io("look at", path)(e)),

@@ -7,6 +7,7 @@
 use super::stamps::nanos;
 use super::trash::condemn;
 use crate::layer::Directory;
+use crate::layer::walk::twice;
 use crate::{EntryKind, StoreError, fs};
 use std::io::ErrorKind;
 
@@ -24,7 +25,7 @@ pub(super) enum Away {
 /// Takes a loose file away if it still has the stamp that it was decided upon with.
 pub(super) fn take_away(directory: &Directory, kind: EntryKind, name: &[u8; 32], stamp: u64) -> Result<Away, StoreError> {
     let path = kind.file(directory.root(), name);
-    let seen = match fs::status(&path) {
+    let seen = match twice(|| fs::status(&path)) {
         Ok(status) => status,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Away::Absent),
         Err(e) => return Err(StoreError::io("look at", &path)(e)),

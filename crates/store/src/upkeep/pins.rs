@@ -161,7 +161,7 @@ pub(super) fn all(directory: &Directory) -> Result<Vec<PinSet>, StoreError> {
 
 /// The targets of a file; `None` when it has vanished.
 fn read(path: &Path) -> Result<Option<Vec<Pin>>, StoreError> {
-    let Some(file) = entry::open(path)? else { return Ok(None) };
+    let Some(file) = walk::open_listed(path)? else { return Ok(None) };
     entry::check_limit(path, "size in bytes", file.size(), "of a file of pins", MAX_BYTES)?;
     let bytes = file.read().map_err(StoreError::io("read", path))?;
     let wrong = |line: usize, found: &str, expected: String| {

@@ -6,10 +6,9 @@
 //! In memory are 56 bytes for each copy of an entry, 4 for each entry, 33 for each plan, and 8 for each row of a record and each code
 //! object of a plan: some 350 bytes for a plan with its record, one selection and one code object.
 
-use super::progress::{Counter, Progress};
+use super::progress::{Counter, UpkeepProgress};
 use super::stamps::{RowStamps, nanos};
 use super::table::{Copied, LOOSE, Marks, Table};
-use crate::entry;
 use crate::layer::{Directory, check_rows, packed_plan, packed_record, walk};
 use crate::layout::{self, EntryKind, PACKS};
 use crate::pack::{Pack, PackRow};
@@ -75,7 +74,7 @@ pub(super) struct Wanted {
 
 impl Holdings {
     /// Lists the folder and reads all its records, and its plans if there is a reason to. Writes nothing.
-    pub(super) fn of(directory: &Directory, limits: &Limits, wanted: &Wanted, progress: &mut Progress<'_>) -> Self {
+    pub(super) fn of(directory: &Directory, limits: &Limits, wanted: &Wanted, progress: &dyn UpkeepProgress) -> Self {
         let mut this = Self::default();
         let mut unknown = Vec::new();
         this.packs = open_packs(directory, limits, &mut unknown);
@@ -141,9 +140,9 @@ impl Holdings {
         }
     }
 
-    fn list(&mut self, directory: &Directory, kind: EntryKind, progress: &mut Progress<'_>) -> (Table, Vec<u32>) {
+    fn list(&mut self, directory: &Directory, kind: EntryKind, progress: &dyn UpkeepProgress) -> (Table, Vec<u32>) {
         let mut copies = Vec::new();
-        let mut counter = Counter::new(progress, what_of(kind), None);
+        let mut counter = Counter::new(progress, what_of(kind), 0);
         for file in walk::files(directory.root(), kind) {
             counter.one();
             let copy = file.and_then(|(name, path)| loose_copy(name, &path));
@@ -179,12 +178,12 @@ impl Holdings {
         directory: &Directory,
         kind: EntryKind,
         limits: &Limits,
-        progress: &mut Progress<'_>,
+        progress: &dyn UpkeepProgress,
     ) -> (Table, Vec<Naming>, Marks) {
         let mut copies = Vec::new();
         let mut named = Vec::new();
         let mut is_good = Vec::new();
-        let mut counter = Counter::new(progress, what_of(kind), None);
+        let mut counter = Counter::new(progress, what_of(kind), 0);
         for file in walk::files(directory.root(), kind) {
             counter.one();
             let read = file.and_then(|(name, path)| {
@@ -255,9 +254,9 @@ impl Holdings {
         }
     }
 
-    fn open_plans(&mut self, directory: &Directory, limits: &Limits, wanted: &Wanted, progress: &mut Progress<'_>) {
+    fn open_plans(&mut self, directory: &Directory, limits: &Limits, wanted: &Wanted, progress: &dyn UpkeepProgress) {
         let count = u32::try_from(self.plans.len()).unwrap_or(u32::MAX);
-        let mut counter = Counter::new(progress, "opening plans", Some(u64::from(count)));
+        let mut counter = Counter::new(progress, "opening plans", u64::from(count));
         for plan in 0..count {
             counter.one();
             let Some(opened) = self.open_plan(directory, plan, limits) else {
@@ -313,14 +312,14 @@ fn read_plan(directory: &Directory, packs: &[Arc<Pack>], copy: &Copied, limits: 
 
 /// A loose record; `None` when it has vanished.
 pub(super) fn read_loose_record(kind: EntryKind, name: &[u8; 32], path: &Path, limits: &Limits) -> Result<Option<Record>, StoreError> {
-    let Some(file) = entry::open(path)? else { return Ok(None) };
+    let Some(file) = walk::open_listed(path)? else { return Ok(None) };
     check_rows(path, record::rows_in(file.size()), limits)?;
     let bytes = file.read().map_err(StoreError::io("read", path))?;
     record::decode(kind, name, &bytes).map(Some).map_err(|cause| StoreError::Record { path: path.to_owned(), cause })
 }
 
 fn loose_copy(name: [u8; 32], path: &Path) -> Result<Option<Copied>, StoreError> {
-    match fs::status(path) {
+    match walk::twice(|| fs::status(path)) {
         Ok(status) => Ok(match status.kind {
             fs::Kind::File { size } => Some(Copied { name, size, stamp: nanos(status.changed), place: LOOSE, ordinal: 0 }),
             fs::Kind::Folder | fs::Kind::Other(_) => None,
@@ -352,7 +351,11 @@ pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut V
             packs.push(pack.clone());
             continue;
         }
-        match Pack::open(&path, limits) {
+        let opened = match Pack::open(&path, limits) {
+            Ok(None) => Pack::open(&path, limits),
+            opened => opened,
+        };
+        match opened {
             Ok(Some(pack)) => packs.push(Arc::new(pack)),
             Ok(None) => {}
             // Nothing can be found in a pack whose header is damaged.

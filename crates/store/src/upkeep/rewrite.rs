@@ -8,7 +8,7 @@
 //! A row stays for this time if something outside of the pack still leads to it: a plan that a record in another pack names, a blob that
 //! a plan elsewhere needs.
 
-use super::progress::{Counter, Progress};
+use super::progress::{Counter, UpkeepProgress};
 use super::reach::Holdings;
 use super::stamps::{RowStamps, row_count};
 use super::sweep::{Sweep, namings_of};
@@ -51,7 +51,7 @@ struct Dropped {
 
 impl Sweep<'_> {
     /// Writes a pack anew.
-    pub(super) fn fold(&mut self, number: usize, progress: &mut Progress<'_>) -> Result<(), StoreError> {
+    pub(super) fn rewrite(&mut self, number: usize, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let holdings = self.holdings;
         let Some(pack) = holdings.packs.get(number) else { return Ok(()) };
         // From here on everybody stamps the same file.
@@ -63,6 +63,11 @@ impl Sweep<'_> {
             return Ok(());
         }
         let new = if sorted.rows.kept.is_empty() { None } else { Some(self.publish_pack(pack, &sorted, progress)?) };
+        if new.as_ref().is_some_and(|new| new.path() == pack.path()) {
+            // The old one said of itself what is true of the new one: it was damaged, and has been replaced.
+            self.keep_all_of(number);
+            return Ok(());
+        }
         let Some(old) = condemn_pack(self.directory, pack.path(), pack.status().inode)? else {
             // Others have made something else of it.
             if let Some(new) = new {
@@ -76,6 +81,16 @@ impl Sweep<'_> {
         }
         self.sync(BTreeSet::from([self.directory.root().join(PACKS)]))?;
         self.look_for_new_packs()?;
+        if self.is_blocked {
+            old.put_back()?;
+            if let Some(new) = new {
+                self.withdraw(&new, &sorted.rows.hours)?;
+            }
+            if let Some(mark) = self.left.get_mut(number) {
+                *mark = true;
+            }
+            return Ok(());
+        }
         self.put_beside(pack, &sorted)?;
         let is_gone = old.delete()?;
         drop(self.directory.packs().refresh());
@@ -215,7 +230,7 @@ impl Sweep<'_> {
     }
 
     /// Writes the rows that stay into a new pack, and gives it its name.
-    fn publish_pack(&mut self, pack: &Arc<Pack>, sorted: &Sorted, progress: &mut Progress<'_>) -> Result<Arc<Pack>, StoreError> {
+    fn publish_pack(&mut self, pack: &Arc<Pack>, sorted: &Sorted, progress: &dyn UpkeepProgress) -> Result<Arc<Pack>, StoreError> {
         let new = publish_rows(self.directory, self.limits, pack, &sorted.rows, progress)?;
         self.know_pack(new.path().to_owned());
         Ok(new)
@@ -322,9 +337,9 @@ pub(super) fn publish_rows(
     limits: &Limits,
     pack: &Arc<Pack>,
     new: &NewRows,
-    progress: &mut Progress<'_>,
+    progress: &dyn UpkeepProgress,
 ) -> Result<Arc<Pack>, StoreError> {
-    let mut counter = Counter::new(progress, "writing packs anew", Some(new.kept.len() as u64));
+    let mut counter = Counter::new(progress, "writing packs anew", new.kept.len() as u64);
     let mut rows = EntryKind::ALL.into_iter().flat_map(|kind| pack.rows(kind));
     let tmp = directory.temp_folder()?;
     // A pack whose tables are damaged may have lost it.
