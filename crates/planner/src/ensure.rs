@@ -1,6 +1,7 @@
 //! One graph into a store, compiled only if it is not there.
 
 use crate::compile::{CompileError, CompiledPlan, Request, compile_canonical, effective_policy};
+use crate::keeper::Keeper;
 use crate::lack::{Lack, LackReason};
 use crate::precompiled::{Sought, find_precompiled};
 use crate::provider::Providers;
@@ -37,12 +38,14 @@ pub enum Ensured {
 /// # Errors
 /// No provider takes the graph, or compiling failed, or a store that does not degrade failed; or compiling is not allowed.
 pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, providers: &Providers) -> Result<Ensured, CompileError> {
-    ensure(store, canonical, request, providers).map(|(ensured, _)| ensured)
+    ensure(store, Keeper::Store(store), canonical, request, providers).map(|(ensured, _)| ensured)
 }
 
-/// [`ensure_plan`], and for a plan that was compiled, why that of the store would not do.
+/// [`ensure_plan`], and for a plan that was compiled, why that of the store would not do. What was compiled goes to the keeper, which is of
+/// this store; those who wait for it meanwhile find it only if it is kept at once.
 pub(crate) fn ensure(
     store: &Store,
+    keeper: Keeper<'_>,
     canonical: &Canonical,
     request: &Request<'_>,
     providers: &Providers,
@@ -81,9 +84,9 @@ pub(crate) fn ensure(
     let plan = compile_canonical(canonical, &request, providers)?;
     whole.retain(|other| other.key != plan.plan_ref.key);
     whole.insert(0, plan.plan_ref);
-    let mut persisted = put(store, &plan, &whole)?;
+    let mut persisted = put(keeper, &plan, &whole)?;
     if persisted.is_persisted() {
-        persisted = list(store, &canonical.key, &target, plan.plan_ref)?;
+        persisted = list(keeper, &canonical.key, &target, plan.plan_ref)?;
     }
     let ensured = match persisted {
         Persisted::No(reason) => Ensured::NotStored { plan: Box::new(plan), reason },
@@ -175,7 +178,7 @@ impl Place<'_> {
         self.providers.counters().hit();
         let mut persisted = repair(self.store, &self.selection, &named, &whole)?;
         if persisted.is_persisted() {
-            persisted = list(self.store, &self.graph, self.target, plan_ref)?;
+            persisted = list(Keeper::Store(self.store), &self.graph, self.target, plan_ref)?;
         }
         let Persisted::No(reason) = persisted else {
             return Ok((Ensured::Present(plan_ref.key), None));
@@ -187,8 +190,8 @@ impl Place<'_> {
 }
 
 /// Adds a plan to the list of all plans of its graph and target, which is the same in whatever order they were compiled.
-fn list(store: &Store, graph: &GraphKey, target: &str, plan: PlanRef) -> Result<Persisted, StoreError> {
-    store.add_to_set(&SelectionKey::of_all(graph, target), &plan)
+fn list(keeper: Keeper<'_>, graph: &GraphKey, target: &str, plan: PlanRef) -> Result<Persisted, StoreError> {
+    keeper.add_to_set(&SelectionKey::of_all(graph, target), &plan)
 }
 
 /// A plan with its code objects, if every byte of them is good.
@@ -224,16 +227,16 @@ fn repair(store: &Store, selection: &SelectionKey, named: &[PlanRef], whole: &[P
 }
 
 /// Blobs, then the plan that names them, then the selection that names the plan, and behind it those that others can use.
-fn put(store: &Store, plan: &CompiledPlan, selected: &[PlanRef]) -> Result<Persisted, StoreError> {
+fn put(keeper: Keeper<'_>, plan: &CompiledPlan, selected: &[PlanRef]) -> Result<Persisted, StoreError> {
     for blob in &plan.code_objects {
-        let put = store.put_blob(blob)?;
+        let put = keeper.put_blob(blob)?;
         if !put.persisted.is_persisted() {
             return Ok(put.persisted);
         }
     }
-    let put = store.put_plan(&plan.bytes)?;
+    let put = keeper.put_plan(&plan.bytes)?;
     if !put.persisted.is_persisted() {
         return Ok(put.persisted);
     }
-    store.put_selection(&plan.selection, selected)
+    keeper.put_selection(&plan.selection, selected)
 }

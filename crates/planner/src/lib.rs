@@ -19,6 +19,7 @@ pub mod cpu;
 mod ensure;
 mod fuse;
 pub mod hip;
+mod keeper;
 mod lack;
 mod nearest;
 mod plugin;

@@ -31,6 +31,16 @@ pub(crate) fn pack_name(generation: u32, root: &[u8; 32]) -> String {
     name
 }
 
+/// Generation of a pack in the making, from the name of the file that says so.
+pub(crate) fn parse_claim(file_name: &str) -> Option<u32> {
+    Some(u32::from_be_bytes(hex_bytes(file_name.strip_suffix(".claim")?)?))
+}
+
+/// Name of a file that keeps a generation for a pack in the making; the inverse of [`parse_claim`].
+pub(crate) fn claim_name(generation: u32) -> String {
+    format!("{generation:08x}.claim")
+}
+
 /// Lower-case hexadecimal digits of bytes.
 pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {

@@ -70,7 +70,8 @@ pub use selections::Selection;
 pub use store::{Mode, Store};
 pub use turn::{Turn, TurnOptions, Turned};
 pub use upkeep::{
-    EntryInfo, GcOptions, GcReport, KindStat, Pin, PinSet, RemoveReport, RepairOptions, RepairReport, StoreStat, UpkeepStep, Usage,
+    CompactOptions, CompactReport, EntryInfo, GcOptions, GcReport, Group, KindStat, Pin, PinSet, RemoveReport, RepairOptions, RepairReport,
+    StoreStat, UpkeepStep, Usage,
 };
 
 /// Seeing and failing every call to the file system, for tests.

@@ -50,20 +50,14 @@ impl Store {
     /// The bytes are not a plan that verifies, or more than [`Limits::max_plan_bytes`](crate::Limits::max_plan_bytes); or a
     /// code object is missing or something could not be written, unless the store is one that degrades.
     pub fn put_plan(&self, plan: &[u8]) -> Result<Put<PlanRef>, StoreError> {
-        let copy;
-        let plan = if (plan.as_ptr() as usize).is_multiple_of(16) {
-            plan
-        } else {
-            copy = aligned_copy(plan);
-            &copy[..]
-        };
-        let refused = |cause| StoreError::NotAPlan { cause: Box::new(cause) };
-        let view = PlanView::open(plan).map_err(refused)?;
-        view.verify().map_err(refused)?;
+        checked(plan, |plan, view| self.put_checked_plan(plan, view))?
+    }
+
+    fn put_checked_plan(&self, plan: &[u8], view: &PlanView<'_>) -> Result<Put<PlanRef>, StoreError> {
         let id = view.plan_ref();
         check_plan_size(&EntryKind::Plan.file(self.root(), &id.root.0), id.size, self.limits())?;
         let persisted = self.put(|layer| {
-            for blob in code_objects(&view) {
+            for blob in code_objects(view) {
                 let missing = |path| missing_code_object(&id, path);
                 layer.require_durable(EntryKind::Blob, &blob.hash.0, blob.size, missing)?;
             }
@@ -97,6 +91,21 @@ impl Store {
     pub fn iter_plans(&self) -> impl Iterator<Item = Result<PlanRef, StoreError>> {
         self.layers().iter().filter(|layer| layer.is_usable()).flat_map(|layer| layer.plans(self.limits()))
     }
+}
+
+/// Bytes that are to be put, as a plan all of which is good.
+pub(crate) fn checked<T>(plan: &[u8], take: impl FnOnce(&[u8], &PlanView<'_>) -> T) -> Result<T, StoreError> {
+    let copy;
+    let plan = if (plan.as_ptr() as usize).is_multiple_of(16) {
+        plan
+    } else {
+        copy = aligned_copy(plan);
+        &copy[..]
+    };
+    let refused = |cause| StoreError::NotAPlan { cause: Box::new(cause) };
+    let view = PlanView::open(plan).map_err(refused)?;
+    view.verify().map_err(refused)?;
+    Ok(take(plan, &view))
 }
 
 /// The code objects that a plan names.

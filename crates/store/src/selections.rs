@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// Those of these plans that the writable layer holds, durably. The others must be in a layer below.
-    fn own_plans(&self, layer: &Directory, key: &SelectionKey, plans: &[PlanRef]) -> Result<Vec<PlanRef>, StoreError> {
+    pub(crate) fn own_plans(&self, layer: &Directory, key: &SelectionKey, plans: &[PlanRef]) -> Result<Vec<PlanRef>, StoreError> {
         let mut own = Vec::with_capacity(plans.len());
         for plan in plans {
             let missing = |what| move |path| StoreError::MissingTarget { path, what, named_by: format!("selection {key}") };

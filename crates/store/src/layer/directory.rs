@@ -251,6 +251,12 @@ impl Directory {
             Ok(None) => {}
             Err(error) => note(error),
         }
+        // A record may be in a newer pack than those that are known: it was loose a moment ago. Blobs and plans are the same everywhere.
+        if matches!(kind, EntryKind::PlanRecord | EntryKind::Selection)
+            && let Err(error) = self.packs.refresh()
+        {
+            note(error);
+        }
         let mut packs = self.packs.current();
         // What is compacted meanwhile is in a pack that was not there a moment ago.
         for _ in 0..3 {

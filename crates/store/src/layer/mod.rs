@@ -13,6 +13,7 @@ pub(crate) mod walk;
 pub(crate) use access::Access;
 pub(crate) use bundle::Bundle;
 pub(crate) use directory::{Directory, check_blob_size, check_plan_size, check_rows, open_plan, packed_plan};
+pub(crate) use stamps::hours;
 pub use verify::VerifyReport;
 pub(crate) use verify::{packed_record, verify_bundle};
 

@@ -4,7 +4,7 @@ use super::stamps::hours;
 use crate::bundle::{Trust, is_refusal};
 use crate::layout::{self, PACKS};
 use crate::pack::{Pack, Used};
-use crate::{EntryKind, Limits, StoreError, faults, fs};
+use crate::{Limits, StoreError, faults, fs};
 use arc_swap::ArcSwap;
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -14,6 +14,12 @@ use std::time::{Duration, SystemTime};
 
 /// A listing made this soon after the folder changed may have missed a change of the same tick of the clock.
 const UNSETTLED: Duration = Duration::from_secs(2);
+
+/// Listings of a folder whose packs come and go, before one is made do with.
+const MOST_LISTINGS: u32 = 32;
+
+/// Packs, a fault, and whether one has vanished.
+type Opened = (Vec<Arc<Pack>>, Option<StoreError>, bool);
 
 /// The packs of a folder. Readers take no lock: the list is replaced whole.
 #[derive(Debug)]
@@ -96,6 +102,9 @@ impl Packs {
     }
 
     /// Lists the folder. Packs that are open already stay open.
+    ///
+    /// A pack that vanishes between the listing and the opening has been folded into another one, which came before it went: so the folder
+    /// is listed again, for what was in it must not be missed.
     fn list(
         &self,
         before: &Listing,
@@ -104,9 +113,24 @@ impl Packs {
     ) -> Result<(Listing, Option<StoreError>), StoreError> {
         // The folder's time was taken before its names are: a change in between is seen the next time.
         let is_settled = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
+        let mut tries = 0_u32;
+        loop {
+            let (packs, fault, has_vanished) = self.open_all(before, refused)?;
+            tries = tries.saturating_add(1);
+            if has_vanished && tries < MOST_LISTINGS {
+                continue;
+            }
+            let stamps = packs.iter().map(|_| OnceLock::new()).collect();
+            let changed = (is_settled && fault.is_none() && tries == 1).then_some(status.changed);
+            return Ok((Listing { packs: packs.into(), stamps, changed, inode: Some(status.inode) }, fault));
+        }
+    }
+
+    /// The packs that are there now, newest first, with what keeps one from being opened, and whether one has vanished.
+    fn open_all(&self, before: &Listing, refused: &mut HashSet<PathBuf>) -> Result<Opened, StoreError> {
         let names = fs::list(&self.folder).map_err(StoreError::io("list the folder", &self.folder))?;
         let mut packs = Vec::new();
-        let mut fault = None;
+        let (mut fault, mut has_vanished) = (None, false);
         for name in names.iter().rev() {
             if name.to_str().and_then(layout::parse_pack).is_none() {
                 continue;
@@ -127,28 +151,20 @@ impl Packs {
                     }
                     Err(error) => fault = Some(error),
                 },
-                // Replaced by another since the folder was listed.
-                Ok(None) => {}
+                Ok(None) => has_vanished = true,
                 Err(error) => fault = Some(error),
             }
         }
-        let stamps = packs.iter().map(|_| OnceLock::new()).collect();
-        let changed = (is_settled && fault.is_none()).then_some(status.changed);
-        Ok((Listing { packs: packs.into(), stamps, changed, inode: Some(status.inode) }, fault))
+        Ok((packs, fault, has_vanished))
     }
 
     /// Notes that a row was used, if that was not done in this hour.
     pub(super) fn stamp(&self, pack: &Pack, ordinal: u32, now: SystemTime) {
         let listing = self.listing().load();
         let Some(at) = listing.packs.iter().position(|known| std::ptr::eq(&**known, pack)) else { return };
-        let used = listing.stamps.get(at).map(|used| used.get_or_init(|| Used::open(pack.path(), rows_in_all(pack), true)));
+        let used = listing.stamps.get(at).map(|used| used.get_or_init(|| Used::open(pack.path(), pack.rows_in_all(), true)));
         if let Some(Some(used)) = used {
             used.stamp(ordinal, hours(now));
         }
     }
-}
-
-/// Rows of all kinds.
-fn rows_in_all(pack: &Pack) -> u32 {
-    EntryKind::ALL.into_iter().fold(0, |sum, kind| sum.saturating_add(pack.len(kind)))
 }

@@ -9,6 +9,7 @@ use crate::entry::check_size;
 use crate::layout::TMP;
 use crate::pack::Pack;
 use crate::record::{self, RecordKind};
+use crate::upkeep::trash;
 use crate::{EntryKind, Persisted, StoreError, entry, fs, marker};
 use hipplan_serialize::PlanRef;
 use std::collections::HashSet;
@@ -118,8 +119,8 @@ impl Directory {
                 Persisted::New
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => match self.packed(kind, name, bytes)? {
-                Some(true) => return Ok(Persisted::Unchanged),
-                Some(false) => Persisted::Replaced,
+                Some(true) if !self.may_come_back(kind, name)? => return Ok(Persisted::Unchanged),
+                Some(_) => Persisted::Replaced,
                 None => Persisted::New,
             },
             Ok(Err(kind @ fs::Kind::Folder)) => return Err(entry::not_a_file(&path, kind)),
@@ -142,6 +143,26 @@ impl Directory {
         file.sync().map_err(StoreError::io("sync", path))?;
         self.sync_name(path)?;
         Ok(fs::status(path).is_ok_and(|status| status.inode == file.status().inode))
+    }
+
+    /// Whether the entry is these bytes already, stamped and durable.
+    pub(crate) fn holds(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<bool, StoreError> {
+        let path = kind.file(self.root(), name);
+        match fs::open(&path) {
+            Ok(Ok(file)) => Ok(file.holds(bytes).unwrap_or(false) && self.keep(&path, &file)?),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                Ok(self.packed(kind, name, bytes)? == Some(true) && !self.may_come_back(kind, name)?)
+            }
+            Ok(Err(_)) | Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether another record of this key may come back from `trash`, or just has, and would be in front of that of a pack.
+    fn may_come_back(&self, kind: EntryKind, name: &[u8; 32]) -> Result<bool, StoreError> {
+        if matches!(kind, EntryKind::Blob | EntryKind::Plan) {
+            return Ok(false);
+        }
+        Ok(trash::awaits(self)?.contains(&(kind, *name)) || fs::status(&kind.file(self.root(), name)).is_ok())
     }
 
     /// Whether the newest pack with this entry holds these bytes, durably; `None` where no pack has the entry.

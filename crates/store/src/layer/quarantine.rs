@@ -11,7 +11,7 @@ use std::time::SystemTime;
 impl Directory {
     /// Moves a damaged file out of the way, if it still is the one that was found damaged. That this fails is no news: the entry is a
     /// miss either way.
-    pub(super) fn set_aside(&self, kind: EntryKind, name: &[u8; 32], path: &Path, file: &fs::OpenFile, error: &StoreError) {
+    pub(crate) fn set_aside(&self, kind: EntryKind, name: &[u8; 32], path: &Path, file: &fs::OpenFile, error: &StoreError) {
         // A request may be wrong about a good file.
         if !self.access().is_writable() || !error.is_damage() || is_sound(kind, name, path, file).unwrap_or(true) {
             return;
@@ -36,7 +36,7 @@ fn is_sound(kind: EntryKind, name: &[u8; 32], path: &Path, file: &fs::OpenFile) 
     Ok(match kind {
         EntryKind::Blob => file.hash()? == *name,
         EntryKind::Plan => match PlanView::open(&file.read()?) {
-            Ok(view) => check_root(path, &view, name).is_ok(),
+            Ok(view) => check_root(path, &view, name).is_ok() && view.verify().is_ok(),
             Err(error) => error.is_too_old() || error.is_too_new(),
         },
         EntryKind::PlanRecord | EntryKind::Selection => {

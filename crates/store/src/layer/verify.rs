@@ -311,6 +311,7 @@ fn verify_names(root: &Path, all: &mut Findings) {
         let Some(name) = all.note(name) else { continue };
         let is_ours = name.to_str().is_some_and(|name| {
             layout::parse_pack(name).is_some()
+                || layout::parse_claim(name).is_some()
                 || name.strip_suffix(".used").is_some_and(|pack| layout::parse_pack(&format!("{pack}.pack")).is_some())
         });
         if !is_ours {

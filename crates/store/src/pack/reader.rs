@@ -120,6 +120,11 @@ impl Pack {
         self.header.table(kind).rows
     }
 
+    /// Number of entries of all kinds.
+    pub(crate) fn rows_in_all(&self) -> u32 {
+        EntryKind::ALL.into_iter().fold(0, |sum, kind| sum.saturating_add(self.len(kind)))
+    }
+
     /// Length of the file.
     pub(crate) fn bytes(&self) -> u64 {
         self.file.size()

@@ -2,9 +2,14 @@
 
 mod alone;
 mod away;
+mod carry;
+mod compact;
 mod decide;
 mod fold;
+mod gather;
 mod gc;
+mod generation;
+mod group;
 mod leftovers;
 mod pins;
 mod progress;
@@ -18,7 +23,9 @@ mod table;
 pub(crate) mod trash;
 mod usage;
 
+pub use compact::{CompactOptions, CompactReport};
 pub use gc::{GcOptions, GcReport};
+pub use group::Group;
 pub use pins::{Pin, PinSet};
 pub use progress::UpkeepStep;
 pub use remove::RemoveReport;

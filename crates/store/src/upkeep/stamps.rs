@@ -30,7 +30,7 @@ pub(super) fn is_fresh(stamp: u64, now: SystemTime, grace: Duration) -> bool {
 }
 
 /// The stamps of the rows of a pack.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct RowStamps {
     /// Hours since 1970; 0 is none.
     hours: Vec<u32>,

@@ -96,11 +96,6 @@ impl Condemned<'_> {
         }
     }
 
-    /// Where it is now.
-    pub(crate) fn path(&self) -> &Path {
-        &self.trash
-    }
-
     /// Gives it its name back, durably. `false` when a newer file has the name; then that one stays and this one is deleted.
     pub(crate) fn put_back(mut self) -> Result<bool, StoreError> {
         self.is_decided = true;

@@ -35,6 +35,8 @@ fn body() {
     let root = Path::new(&root);
     match role.as_str() {
         "fill" => super::processes::fill(root),
+        "read all that is there" => super::compact::read_throughout(root),
+        "fill in groups" => super::group::fill_in_groups(root),
         "fill and empty for ever" => super::processes::fill_and_empty(root),
         "without permission" => super::degrade::without_permission(root),
         "with a full disk" => super::degrade::with_a_full_disk(root),

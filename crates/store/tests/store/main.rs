@@ -4,10 +4,12 @@
 mod bundles;
 mod child;
 mod common;
+mod compact;
 mod damage;
 mod degrade;
 mod determinism;
 mod gc;
+mod group;
 mod locations;
 mod marker;
 mod pins;

@@ -1,5 +1,6 @@
 //! `hipplan store`: one file per subcommand.
 
+mod compact;
 mod gc;
 mod ls;
 mod named;
@@ -31,6 +32,8 @@ enum StoreCommand {
     Verify,
     /// Remove what nothing reaches, and what limits leave no room for
     Gc(gc::Gc),
+    /// Fold the files of the store into few
+    Compact(compact::Compact),
     /// Remove plans, selections, or all plans of a graph
     Rm(rm::Rm),
     /// Keep plans, selections, or all plans of a graph from removal
@@ -51,6 +54,7 @@ impl Store {
             StoreCommand::Stat(command) => command.run(global),
             StoreCommand::Verify => super::verify::verify_store(global),
             StoreCommand::Gc(command) => command.run(global),
+            StoreCommand::Compact(command) => command.run(global),
             StoreCommand::Rm(command) => command.run(global),
             StoreCommand::Pin(command) => command.run(global),
             StoreCommand::Unpin(command) => command.run(global),

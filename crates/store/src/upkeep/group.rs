@@ -1,0 +1,405 @@
+//! Puts that become durable together, as one pack.
+//!
+//! What was put is collected in memory and written when there is enough of it, or when it has waited long enough: one file, synced once,
+//! and one folder. So many small plans cost two syncs, and not four each. What a kill loses is what was not written yet.
+//!
+//! A pack of a group is in front of all packs that were there before ([`generation`]). Loose records are in front of packs; so a record
+//! that has a loose file, or one that may come back from `trash`, is published loose as well ([`trash`]).
+
+use super::generation::publish_on_top;
+use super::trash;
+use crate::entry::check_limit;
+use crate::layer::{Directory, check_blob_size, check_plan_size, check_rows};
+use crate::pack::{self, NewEntry};
+use crate::plans::{checked, code_objects, missing_code_object};
+use crate::record::{self, RecordKind};
+use crate::{EntryKind, Persisted, Put, Store, StoreError, Turn, fs};
+use hipplan_serialize::plan::PlanView;
+use hipplan_serialize::{Digest, PlanRef, SelectionKey};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes that are collected before they are written.
+const MOST_BYTES: u64 = 64 << 20;
+/// What was collected is written after this time, or after a fourth of the time that the group has been there before, whichever is longer:
+/// so a kill costs no more than a fifth of the work, and an hour of it makes no more than some forty packs.
+const SHORTEST: Duration = Duration::from_millis(250);
+const SHARE_OF_AGE: u32 = 4;
+/// What was put may name what is not looked at again, and gc spares that for an hour.
+const LONGEST: Duration = Duration::from_secs(1800);
+/// Times that a pack is written that compactions fold before it has its place. Then its entries are published one by one.
+const MOST_WRITES: u32 = 3;
+
+type Key = (EntryKind, [u8; 32]);
+type Entries = BTreeMap<Key, Arc<[u8]>>;
+
+/// Puts that are written together. Threads may put at once.
+///
+/// [`Persisted::New`] is an answer for what was collected: it is in the store, and durable, once [`commit`](Self::commit) has said so. What was
+/// not committed when the group is dropped is lost. Equal contents give a pack of equal bytes, whatever the order of the puts; where two
+/// puts are of one key, the last one counts.
+#[derive(Debug)]
+pub struct Group {
+    store: Store,
+    began: Instant,
+    state: Mutex<State>,
+    /// One commit at a time.
+    committing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: Entries,
+    sets: BTreeMap<[u8; 32], Additions>,
+    bytes: u64,
+    /// When the oldest of it was put.
+    since: Option<Instant>,
+    /// What is being written.
+    in_flight: Arc<Entries>,
+    /// Why a store that degrades keeps nothing any more.
+    failure: Option<String>,
+}
+
+/// Plans that are to be in a set.
+#[derive(Debug, Clone, Default)]
+struct Additions {
+    /// All of a selection that was put before, in place of what the store has.
+    instead: Option<Vec<PlanRef>>,
+    plans: Vec<PlanRef>,
+}
+
+impl Store {
+    /// A group of puts, which are written together as one pack.
+    pub fn group(&self) -> Group {
+        Group { store: self.clone(), began: Instant::now(), state: Mutex::default(), committing: Mutex::default() }
+    }
+}
+
+impl Group {
+    /// As [`Store::put_blob`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_blob(&self, blob: &[u8]) -> Result<Put<Digest>, StoreError> {
+        let id = Digest::of(blob);
+        check_blob_size(&EntryKind::Blob.file(self.store.root(), &id.hash.0), id.size, self.store.limits())?;
+        let persisted = self.put(|layer| self.collect(layer, EntryKind::Blob, &id.hash.0, blob))?;
+        Ok(Put { id, persisted })
+    }
+
+    /// As [`Store::put_plan`]. The code objects must have been put before, into the group or into the store.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_plan(&self, plan: &[u8]) -> Result<Put<PlanRef>, StoreError> {
+        checked(plan, |plan, view| self.put_checked_plan(plan, view))?
+    }
+
+    fn put_checked_plan(&self, plan: &[u8], view: &PlanView<'_>) -> Result<Put<PlanRef>, StoreError> {
+        let id = view.plan_ref();
+        check_plan_size(&EntryKind::Plan.file(self.store.root(), &id.root.0), id.size, self.store.limits())?;
+        let persisted = self.put(|layer| {
+            for blob in code_objects(view) {
+                if !self.has(EntryKind::Blob, &blob.hash.0, blob.size) {
+                    layer.require_durable(EntryKind::Blob, &blob.hash.0, blob.size, |path| missing_code_object(&id, path))?;
+                }
+            }
+            let persisted = self.collect(layer, EntryKind::Plan, &id.root.0, plan)?;
+            let record = record::encode(RecordKind::Plan, &id.key.0, &[id]);
+            // Whether the record is new does not matter to the caller.
+            self.collect(layer, EntryKind::PlanRecord, &id.key.0, &record).map(|_| persisted)
+        })?;
+        Ok(Put { id, persisted })
+    }
+
+    /// As [`Store::put_selection`]. The plans must have been put before, into the group or into the store.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_selection(&self, key: &SelectionKey, plans: &[PlanRef]) -> Result<Persisted, StoreError> {
+        if plans.is_empty() {
+            return Err(StoreError::EmptySelection { key: *key });
+        }
+        check_rows(&EntryKind::Selection.file(self.store.root(), &key.0), plans.len() as u64, self.store.limits())?;
+        self.put(|layer| {
+            let own = self.own_plans(layer, key, plans)?;
+            if own.is_empty() {
+                return Ok(Persisted::Unchanged);
+            }
+            let persisted = self.collect(layer, EntryKind::Selection, &key.0, &record::encode(RecordKind::Selection, &key.0, &own))?;
+            self.state().sets.remove(&key.0);
+            Ok(persisted)
+        })
+    }
+
+    /// As [`Store::add_to_set`]. The plan must have been put before, into the group or into the store. What the store has of the set is
+    /// read when the group is written.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_to_set(&self, key: &SelectionKey, plan: &PlanRef) -> Result<Persisted, StoreError> {
+        self.put(|layer| {
+            if self.own_plans(layer, key, &[*plan])?.is_empty() {
+                return Ok(Persisted::Unchanged);
+            }
+            let mut state = self.state();
+            let put_before = state.entries.remove(&(EntryKind::Selection, key.0));
+            let instead = put_before.and_then(|bytes| record::decode(EntryKind::Selection, &key.0, &bytes).ok()).map(|record| record.rows);
+            let additions = state.sets.entry(key.0).or_default();
+            if instead.is_some() {
+                *additions = Additions { instead, plans: Vec::new() };
+            }
+            if !additions.plans.contains(plan) {
+                additions.plans.push(*plan);
+            }
+            state.note(size_of::<PlanRef>());
+            Ok(Persisted::New)
+        })
+    }
+
+    /// Writes what was put since the last time, and gives whether it is there now.
+    ///
+    /// # Errors
+    /// It could not be written, unless the store is one that degrades. Then it is kept for another try.
+    pub fn commit(&self) -> Result<Persisted, StoreError> {
+        let _one = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.commit_alone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Collects something, and writes what there is if that is enough.
+    fn put(&self, collect: impl FnOnce(&Directory) -> Result<Persisted, StoreError>) -> Result<Persisted, StoreError> {
+        let persisted = self.store.put(|layer| {
+            let failure = self.state().failure.clone();
+            match failure {
+                Some(cause) => Err(StoreError::Unavailable { path: layer.root().to_owned(), cause }),
+                None => collect(layer),
+            }
+        })?;
+        if !persisted.is_persisted() || !self.is_full() {
+            return Ok(persisted);
+        }
+        let _one = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have written it meanwhile.
+        match if self.is_full() { self.commit_alone()? } else { Persisted::Unchanged } {
+            Persisted::No(error) => Ok(Persisted::No(error)),
+            _ => Ok(persisted),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let state = self.state();
+        let is_old = |since: Instant| {
+            let share = since.saturating_duration_since(self.began).checked_div(SHARE_OF_AGE).unwrap_or_default();
+            since.elapsed() >= share.clamp(SHORTEST, LONGEST)
+        };
+        state.bytes >= MOST_BYTES || state.since.is_some_and(is_old)
+    }
+
+    /// Whether an entry of this size is collected, or is being written.
+    fn has(&self, kind: EntryKind, name: &[u8; 32], size: u64) -> bool {
+        self.state().get(kind, name).is_some_and(|bytes| bytes.len() as u64 == size)
+    }
+
+    fn own_plans(&self, layer: &Directory, key: &SelectionKey, plans: &[PlanRef]) -> Result<Vec<PlanRef>, StoreError> {
+        let mut own = Vec::with_capacity(plans.len());
+        for plan in plans {
+            if self.has(EntryKind::Plan, &plan.root.0, plan.size) {
+                own.push(*plan);
+            } else {
+                own.append(&mut self.store.own_plans(layer, key, &[*plan])?);
+            }
+        }
+        Ok(own)
+    }
+
+    fn collect(&self, layer: &Directory, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
+        let is_there = self.state().get(kind, name).map(|there| **there == *bytes);
+        match is_there {
+            Some(true) => return Ok(Persisted::Unchanged),
+            Some(false) => {}
+            None if layer.holds(kind, name, bytes)? => return Ok(Persisted::Unchanged),
+            None => {}
+        }
+        let mut state = self.state();
+        state.entries.insert((kind, *name), bytes.into());
+        state.note(bytes.len());
+        Ok(Persisted::New)
+    }
+
+    fn commit_alone(&self) -> Result<Persisted, StoreError> {
+        let (entries, sets) = self.state().take();
+        if entries.is_empty() && sets.is_empty() {
+            return Ok(Persisted::Unchanged);
+        }
+        let mut written = Entries::new();
+        let result = self.store.put(|layer| {
+            written = self.write(layer, &entries, &sets)?;
+            Ok(if written.is_empty() { Persisted::Unchanged } else { Persisted::New })
+        });
+        let mut state = self.state();
+        state.in_flight = Arc::default();
+        match &result {
+            Ok(Persisted::No(error)) => {
+                // What was put since may name what is not kept.
+                let failure = Some(error.to_string());
+                *state = State { failure, ..State::default() };
+            }
+            Ok(_) => {}
+            Err(_) => state.restore(&entries, sets),
+        }
+        drop(state);
+        if result.as_ref().is_ok_and(Persisted::is_persisted) {
+            written.iter().for_each(|((kind, name), bytes)| self.store.put_far(*kind, name, bytes));
+        }
+        result
+    }
+
+    /// Writes a pack, and loose files where loose ones would be in front of it; gives what was written.
+    fn write(&self, layer: &Directory, entries: &Entries, sets: &BTreeMap<[u8; 32], Additions>) -> Result<Entries, StoreError> {
+        let _turns = self.turns(layer, sets);
+        let mut all = entries.clone();
+        for (key, additions) in sets {
+            if let Some(record) = self.united(layer, key, additions)? {
+                all.insert((EntryKind::Selection, *key), record.into());
+            }
+        }
+        if all.is_empty() {
+            return Ok(all);
+        }
+        match write_pack(layer, &all) {
+            Ok(true) => publish_in_front(layer, &all)?,
+            Ok(false) => publish_each(layer, &all)?,
+            // Someone has removed a folder, or the whole store, since it was opened.
+            Err(error) if error.is_not_found() => publish_each(layer, &all)?,
+            Err(error) => return Err(error),
+        }
+        drop(layer.packs().refresh());
+        Ok(all)
+    }
+
+    /// The turns at all sets, in an order that is the same for all groups.
+    fn turns(&self, layer: &Directory, sets: &BTreeMap<[u8; 32], Additions>) -> Vec<Turn> {
+        // Keys of one lock file together, and lock files in their order.
+        let mut keys: Vec<&[u8; 32]> = sets.keys().collect();
+        keys.sort_unstable_by_key(|key| (key.first().map(|byte| (byte ^ 0x5a) & 0x3f), **key));
+        keys.into_iter().filter_map(|key| self.store.turn_to_write(layer, key)).collect()
+    }
+
+    /// The record of a set with what was added; `None` where that is what there is.
+    fn united(&self, layer: &Directory, key: &[u8; 32], additions: &Additions) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut rows = match &additions.instead {
+            Some(rows) => rows.clone(),
+            None => match layer.record(EntryKind::Selection, key, self.store.limits()) {
+                Ok(record) => record.map(|record| record.rows).unwrap_or_default(),
+                // What is damaged is built again.
+                Err(error) if error.is_damage() => Vec::new(),
+                Err(error) => return Err(error),
+            },
+        };
+        let is_news = additions.instead.is_some() || additions.plans.iter().any(|plan| !rows.contains(plan));
+        if !is_news {
+            return Ok(None);
+        }
+        for plan in &additions.plans {
+            rows.retain(|other| other.key != plan.key);
+            rows.push(*plan);
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        let path = EntryKind::Selection.file(layer.root(), key);
+        let max = u64::from(self.store.limits().max_record_rows);
+        check_limit(&path, "number of rows", rows.len() as u64, "max_record_rows", max)?;
+        Ok(Some(record::encode(RecordKind::Set, key, &rows)))
+    }
+}
+
+impl State {
+    fn get(&self, kind: EntryKind, name: &[u8; 32]) -> Option<&Arc<[u8]>> {
+        self.entries.get(&(kind, *name)).or_else(|| self.in_flight.get(&(kind, *name)))
+    }
+
+    /// Something was collected.
+    fn note(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    fn take(&mut self) -> (Arc<Entries>, BTreeMap<[u8; 32], Additions>) {
+        let entries = Arc::new(std::mem::take(&mut self.entries));
+        self.in_flight = Arc::clone(&entries);
+        self.bytes = 0;
+        self.since = None;
+        (entries, std::mem::take(&mut self.sets))
+    }
+
+    /// What could not be written is collected again, behind what was put since.
+    fn restore(&mut self, entries: &Entries, sets: BTreeMap<[u8; 32], Additions>) {
+        for (key, bytes) in entries {
+            let is_replaced = key.0 == EntryKind::Selection && self.sets.get(&key.1).is_some_and(|set| set.instead.is_some());
+            if !is_replaced && !self.entries.contains_key(key) {
+                self.entries.insert(*key, Arc::clone(bytes));
+                self.note(bytes.len());
+            }
+        }
+        for (key, mut additions) in sets {
+            if self.entries.contains_key(&(EntryKind::Selection, key)) {
+                continue;
+            }
+            match self.sets.get_mut(&key) {
+                Some(newer) if newer.instead.is_some() => {}
+                Some(newer) => {
+                    additions.plans.append(&mut newer.plans);
+                    *newer = additions;
+                }
+                None => {
+                    self.note(additions.plans.len().saturating_mul(size_of::<PlanRef>()));
+                    self.sets.insert(key, additions);
+                }
+            }
+        }
+    }
+}
+
+/// Writes a pack in front of all others. `false` when others have folded it each time before it had its place.
+fn write_pack(layer: &Directory, all: &Entries) -> Result<bool, StoreError> {
+    let new = |(&(kind, name), bytes): (&Key, &Arc<[u8]>)| NewEntry { kind, name, size: bytes.len() as u64 };
+    let entries: Vec<NewEntry> = all.iter().map(new).collect();
+    for _ in 0..MOST_WRITES {
+        let written = pack::write(&layer.temp_folder()?, &entries, &[], &mut |number, sink| {
+            let bytes = entries.get(number).and_then(|entry| all.get(&(entry.kind, entry.name)));
+            sink(bytes.map(|bytes| &bytes[..]).unwrap_or_default())
+        })?;
+        if publish_on_top(layer, written)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Publishes the records that have a loose file, which would be in front of the pack, or may have one again.
+fn publish_in_front(layer: &Directory, all: &Entries) -> Result<(), StoreError> {
+    let is_loose = |kind: EntryKind, name: &[u8; 32]| fs::status(&kind.file(layer.root(), name)).is_ok();
+    let records = all.iter().filter(|((kind, _), _)| matches!(kind, EntryKind::PlanRecord | EntryKind::Selection));
+    let (loose, others): (Vec<_>, Vec<_>) = records.partition(|((kind, name), _)| is_loose(*kind, name));
+    // In this order: what goes back from `trash` between the two looks is seen by the second.
+    let awaited = trash::awaits(layer)?;
+    let others = others.into_iter().filter(|(key, _)| awaited.contains(*key) || is_loose(key.0, &key.1));
+    for ((kind, name), bytes) in loose.into_iter().chain(others) {
+        // Nothing to say of what it was.
+        drop(layer.publish(*kind, name, bytes)?);
+    }
+    Ok(())
+}
+
+/// What is named comes before what names it.
+fn publish_each(layer: &Directory, all: &Entries) -> Result<(), StoreError> {
+    for ((kind, name), bytes) in all {
+        drop(layer.publish(*kind, name, bytes)?);
+    }
+    Ok(())
+}

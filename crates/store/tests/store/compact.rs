@@ -1,0 +1,499 @@
+//! Folding loose files and small packs into one pack.
+
+use super::child;
+use super::common::{new_store, plan, plan_of_engine, put, selection_key, tree, warnings};
+use hipplan_serialize::{Digest, PlanRef};
+use hipplan_store::testing::{Op, Verdict, with_hook};
+use hipplan_store::{CompactOptions, CompactReport, EntryKind, Lookup, Mode, Store};
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) fn compact(store: &Store) -> CompactReport {
+    store.compact(&CompactOptions::default(), |_| ()).unwrap()
+}
+
+fn compact_all(store: &Store) -> CompactReport {
+    let mut options = CompactOptions::default();
+    options.all = true;
+    store.compact(&options, |_| ()).unwrap()
+}
+
+/// What was put of a graph.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Put {
+    graph: Vec<u8>,
+    blob: Digest,
+    plan: PlanRef,
+}
+
+/// A blob, a plan that names it, and a selection that names the plan.
+pub(crate) fn put_graph(store: &Store, graph: &[u8]) -> Put {
+    let blob = store.put_blob(&graph.repeat(30)).unwrap().id;
+    let plan = put(store, &plan(graph, 200, &[blob]));
+    assert!(store.put_selection(&selection_key(graph), &[plan]).unwrap().is_persisted());
+    Put { graph: graph.to_vec(), blob, plan }
+}
+
+/// Everything of it is found, with exactly this content.
+pub(crate) fn assert_found(store: &Store, put: &Put, what: &str) {
+    match store.find_selection(&selection_key(&put.graph)) {
+        Lookup::Hit(found) => assert_eq!(found.plans, [put.plan], "{what}"),
+        Lookup::Miss(why) => panic!("{what}: selection: {why}"),
+    }
+    match store.find_plan(&put.plan.key) {
+        Lookup::Hit(found) => assert_eq!(found, put.plan, "{what}"),
+        Lookup::Miss(why) => panic!("{what}: record: {why}"),
+    }
+    match store.get_plan(&put.plan) {
+        Lookup::Hit(found) => found.view().verify().unwrap(),
+        Lookup::Miss(why) => panic!("{what}: plan: {why}"),
+    }
+    match store.get_blob(&put.blob) {
+        Lookup::Hit(found) => assert_eq!(&found[..], put.graph.repeat(30), "{what}"),
+        Lookup::Miss(why) => panic!("{what}: blob: {why}"),
+    }
+}
+
+pub(crate) fn assert_whole(store: &Store, puts: &[Put], what: &str) {
+    let fresh = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    for put in puts {
+        assert_found(store, put, what);
+        assert_found(&fresh, put, what);
+    }
+    let report = fresh.verify();
+    assert!(report.is_clean(), "{what}: {:?}", report.problems);
+}
+
+pub(crate) fn files(root: &Path, below: &str) -> Vec<PathBuf> {
+    tree(root).into_iter().filter(|(path, bytes)| bytes.is_some() && path.starts_with(below)).map(|(path, _)| path).collect()
+}
+
+fn packs(store: &Store) -> Vec<PathBuf> {
+    files(store.root(), "packs").into_iter().filter(|path| path.extension().is_some_and(|e| e == "pack")).collect()
+}
+
+/// Loose files of entries.
+pub(crate) fn loose(store: &Store) -> Vec<PathBuf> {
+    ["objects", "plans", "index"].into_iter().flat_map(|below| files(store.root(), below)).collect()
+}
+
+fn graphs(range: std::ops::Range<u32>) -> impl Iterator<Item = [u8; 4]> {
+    range.map(u32::to_le_bytes)
+}
+
+#[test]
+fn loose_files_become_one_pack_and_everything_is_found() {
+    let (_dir, store) = new_store();
+    let mut puts: Vec<Put> = graphs(0..40).map(|graph| put_graph(&store, &graph)).collect();
+    let report = compact(&store);
+    assert_eq!((report.entries, report.files_folded, report.files_kept, report.packs_folded), (160, 160, 0, 0), "{report:?}");
+    assert!(report.damaged == 0 && report.left == 0 && report.problems.is_empty() && report.put_back.is_empty(), "{report:?}");
+    assert_eq!(packs(&store).len(), 1);
+    assert_eq!(loose(&store), [PathBuf::new(); 0]);
+    assert_whole(&store, &puts, "after the first");
+    // Nothing to do, nothing done.
+    let before = tree(store.root());
+    assert!(compact(&store).pack.is_none());
+    assert!(compact_all(&store).pack.is_none());
+    assert_eq!(tree(store.root()), before);
+    // What is in the pack is not written again.
+    let again: Vec<Put> = graphs(0..40).map(|graph| put_graph(&store, &graph)).collect();
+    assert_eq!(again, puts);
+    assert_eq!(loose(&store), [PathBuf::new(); 0]);
+
+    puts.extend(graphs(40..50).map(|graph| put_graph(&store, &graph)));
+    let report = compact(&store);
+    assert_eq!((report.entries, packs(&store).len()), (40, 2));
+    let report = compact_all(&store);
+    assert_eq!((report.entries, report.packs_folded, packs(&store).len()), (200, 2, 1));
+    assert_whole(&store, &puts, "after all");
+    assert!(files(store.root(), "packs").len() <= 2, "a pack and its stamps: {:?}", files(store.root(), "packs"));
+    assert_eq!(files(store.root(), "trash"), [PathBuf::new(); 0]);
+}
+
+#[test]
+fn small_packs_are_folded_when_there_are_many_and_large_ones_stay() {
+    let (_dir, store) = new_store();
+    let mut puts = Vec::new();
+    let mut options = CompactOptions::default();
+    options.few_packs = 3;
+    let large: Vec<Put> = graphs(0..300).map(|graph| put_graph(&store, &graph)).collect();
+    compact(&store);
+    puts.extend(large);
+    options.small_pack_bytes = std::fs::metadata(store.root().join(&packs(&store)[0])).unwrap().len();
+    let mut most = 0;
+    for graph in graphs(300..312) {
+        puts.push(put_graph(&store, &graph));
+        store.compact(&options, |_| ()).unwrap();
+        most = most.max(packs(&store).len());
+    }
+    assert!(most <= 6, "{most}");
+    assert_whole(&store, &puts, "");
+}
+
+#[test]
+fn equal_stores_become_equal_packs() {
+    let contents = [[0_u32, 1, 2, 3], [3, 1, 0, 2]].map(|order| {
+        let (_dir, store) = new_store();
+        order.iter().for_each(|graph| drop(put_graph(&store, &graph.to_le_bytes())));
+        compact(&store);
+        std::fs::read(store.root().join(&packs(&store)[0])).unwrap()
+    });
+    assert_eq!(contents[0], contents[1]);
+}
+
+#[test]
+fn the_newest_record_stays_the_newest() {
+    let (_dir, store) = new_store();
+    let key = selection_key(b"g");
+    let plans: Vec<PlanRef> = (0..5).map(|n| put(&store, &plan_of_engine(b"g", &format!("ENGINE{n}"), 10, &[]))).collect();
+    for (n, plan) in plans.iter().enumerate() {
+        assert!(store.put_selection(&key, &[*plan]).unwrap().is_persisted());
+        if n % 2 == 0 {
+            compact(&store)
+        } else {
+            compact_all(&store)
+        };
+        assert_eq!(store.find_selection(&key).hit().unwrap().plans, [*plan], "{n}");
+    }
+    // Another process that has not looked for a while.
+    let other = Store::open(store.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(other.find_selection(&key).hit().unwrap().plans, [plans[4]]);
+    assert!(store.put_selection(&key, &[plans[0]]).unwrap().is_persisted());
+    compact(&store);
+    assert_eq!(other.find_selection(&key).hit().unwrap().plans, [plans[0]]);
+}
+
+#[test]
+fn damaged_entries_are_set_aside_and_what_is_not_ours_stays() {
+    let (_dir, store) = new_store();
+    let puts: Vec<Put> = graphs(0..6).map(|graph| put_graph(&store, &graph)).collect();
+    let of = |below: &str, n: usize| store.root().join(&files(store.root(), below)[n]);
+    let bad = [of("objects", 0), of("plans", 1), of("index/plan", 2), of("index/select", 3)];
+    for path in &bad {
+        let mut bytes = std::fs::read(path).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    }
+    let foreign = store.root().join("objects/README");
+    std::fs::write(&foreign, "x").unwrap();
+    let (report, warnings) = warnings(|| compact(&store));
+    assert_eq!((report.entries, report.damaged, report.left), (20, 4, 1), "{report:?}");
+    assert_eq!((report.problems.len(), warnings.len()), (5, 4), "{report:?} {warnings:?}");
+    assert_eq!(files(store.root(), "quarantine").len(), 4);
+    assert_eq!(loose(&store), [PathBuf::from("objects/README")]);
+    // Put again, all is as it should be.
+    std::fs::remove_file(foreign).unwrap();
+    let again: Vec<Put> = graphs(0..6).map(|graph| put_graph(&store, &graph)).collect();
+    assert_whole(&store, &again, "");
+    assert_eq!(puts, again);
+}
+
+#[test]
+fn what_is_damaged_in_a_pack_is_not_taken_over_and_a_good_copy_is() {
+    let (_dir, store) = new_store();
+    let puts: Vec<Put> = graphs(0..6).map(|graph| put_graph(&store, &graph)).collect();
+    compact(&store);
+    let pack = store.root().join(&packs(&store)[0]);
+    let mut bytes = std::fs::read(&pack).unwrap();
+    let needle = puts[2].graph.repeat(30);
+    let at = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
+    bytes[at] ^= 1;
+    std::fs::remove_file(&pack).unwrap();
+    std::fs::write(&pack, bytes).unwrap();
+    let fresh = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    assert!(fresh.get_blob(&puts[2].blob).hit().is_none());
+    put_graph(&fresh, &7_u32.to_le_bytes());
+    let report = compact_all(&fresh);
+    assert_eq!((report.damaged, report.entries), (1, 27), "{report:?}");
+    assert!(fresh.get_blob(&puts[2].blob).hit().is_none());
+    put_graph(&fresh, &puts[2].graph);
+    assert_whole(&fresh, &puts, "");
+}
+
+#[test]
+fn use_is_remembered() {
+    let (_dir, store) = new_store();
+    let put = put_graph(&store, b"g");
+    let path = store.root().join(&files(store.root(), "objects")[0]);
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(500_000 * 3600);
+    std::fs::File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+    let stamps = |report: &CompactReport| std::fs::read(report.pack.as_ref().unwrap().with_extension("used")).unwrap();
+    let report = compact(&store);
+    let first = stamps(&report);
+    assert_eq!((first.len(), &first[..4]), (16, &500_000_u32.to_le_bytes()[..]));
+    assert_ne!(first[4..8], first[..4]);
+    // Used since.
+    assert!(store.get_blob(&put.blob).hit().is_some());
+    put_graph(&store, b"h");
+    let merged = stamps(&compact_all(&store));
+    assert_eq!(merged.len(), 32);
+    assert!(merged.as_chunks::<4>().0.iter().all(|stamp| u32::from_le_bytes(*stamp) != 500_000));
+}
+
+/// Fails the k-th call, for every k, until one run has no k-th call. `fresh` makes a store and what was put, `act` is what is done to it.
+pub(crate) fn fail_each_call<T>(fresh: impl Fn() -> (tempfile::TempDir, Store, T), act: impl Fn(&Store), check: impl Fn(&Store, &T, &str)) {
+    for errno in [libc::EIO, libc::ENOSPC, libc::EACCES, libc::ESTALE] {
+        let mut k = 0;
+        loop {
+            let (_dir, store, made) = fresh();
+            let count = Rc::new(Cell::new(0));
+            let failed = Rc::new(RefCell::new(String::new()));
+            let (counted, named) = (Rc::clone(&count), Rc::clone(&failed));
+            let hook = move |op: Op<'_>| {
+                counted.set(counted.get() + 1);
+                if counted.get() - 1 == k {
+                    *named.borrow_mut() = format!("{} {}", op.name(), op.path().display());
+                    return Verdict::Fail(errno);
+                }
+                Verdict::Go
+            };
+            with_hook(hook, || act(&store));
+            check(&store, &made, &format!("errno {errno}, call {k}: {}", failed.borrow()));
+            if count.get() <= k {
+                break;
+            }
+            k += 1;
+        }
+        assert!(k > 20, "{k}");
+    }
+}
+
+#[test]
+fn a_call_that_fails_loses_nothing() {
+    let fresh = || {
+        let (dir, store) = new_store();
+        let first = put_graph(&store, b"first");
+        compact(&store);
+        let puts = vec![first, put_graph(&store, b"second")];
+        (dir, store, puts)
+    };
+    let mut options = CompactOptions::default();
+    options.all = true;
+    // What cannot be removed or written is told, and nothing more.
+    let act = |store: &Store| drop(store.compact(&options, |_| ()));
+    fail_each_call(fresh, act, |store, puts: &Vec<Put>, what| {
+        assert_whole(store, puts, what);
+        // The next one finishes what was left.
+        compact_all(store);
+        assert_whole(store, puts, what);
+        assert_eq!(files(store.root(), "trash"), [PathBuf::new(); 0], "{what}");
+        assert_eq!((loose(store), packs(store).len()), (Vec::new(), 1), "{what}");
+    });
+}
+
+/// Does something else in the middle of a compaction: before its k-th call, for every k.
+fn in_between(fresh: impl Fn() -> (tempfile::TempDir, Store), other: impl Fn(&Store) + Sync, check: impl Fn(&Store, &str)) {
+    let mut k = 0;
+    loop {
+        let (_dir, store) = fresh();
+        let count = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&count);
+        // A hook may not use a store on its own thread, and hooks are of one thread.
+        let second = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let name = Rc::new(RefCell::new(String::new()));
+        let named = Rc::clone(&name);
+        let (ask, asked) = std::sync::mpsc::channel::<()>();
+        let (answer, answered) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (asked, answer) = (asked, answer);
+                while asked.recv().is_ok() {
+                    other(&second);
+                    answer.send(()).unwrap();
+                }
+            });
+            let hook = move |op: Op<'_>| {
+                counted.set(counted.get() + 1);
+                if counted.get() - 1 == k {
+                    *named.borrow_mut() = format!("call {k}: {} {}", op.name(), op.path().display());
+                    ask.send(()).unwrap();
+                    answered.recv().unwrap();
+                }
+                Verdict::Go
+            };
+            with_hook(hook, || compact_all(&store));
+        });
+        if count.get() <= k {
+            break;
+        }
+        check(&store, &name.borrow());
+        k += 1;
+    }
+    assert!(k > 20, "{k}");
+}
+
+#[test]
+fn a_record_that_is_replaced_in_the_middle_stays_the_newest() {
+    let fresh = || {
+        let (dir, store) = new_store();
+        put_graph(&store, b"before");
+        compact(&store);
+        put_graph(&store, b"g");
+        (dir, store)
+    };
+    let newer = plan_of_engine(b"g", "NEWER", 10, &[]);
+    let key = selection_key(b"g");
+    // As a loose file.
+    let put_loose = |store: &Store| {
+        let id = put(store, &newer);
+        assert!(store.put_selection(&key, &[id]).unwrap().is_persisted());
+    };
+    let check = |store: &Store, what: &str| {
+        let newest = put(store, &newer);
+        for round in ["", ", compacted again"] {
+            assert_eq!(store.find_selection(&key).hit().unwrap().plans, [newest], "{what}{round}");
+            assert_eq!(store.find_plan(&newest.key).hit(), Some(newest), "{what}{round}");
+            let report = Store::open(store.root(), Mode::ReadOnly).unwrap().verify();
+            assert!(report.is_clean() && report.leftovers.is_empty(), "{what}{round}: {report:?}");
+            compact_all(store);
+        }
+    };
+    in_between(fresh, put_loose, check);
+    // In a pack.
+    let put_in_group = |store: &Store| {
+        let group = store.group();
+        let id = group.put_plan(&newer).unwrap().id;
+        assert!(group.put_selection(&key, &[id]).unwrap().is_persisted());
+        assert!(group.commit().unwrap().is_persisted());
+    };
+    in_between(fresh, put_in_group, check);
+    // Put, and what was there before put again: it is found, and not what came in between.
+    let older = Cell::new(None);
+    let put_back_and_forth = |store: &Store| {
+        put_loose(store);
+        put_graph(store, b"g");
+    };
+    let check_older = |store: &Store, what: &str| {
+        let id = put_graph(store, b"g").plan;
+        older.set(Some(id));
+        assert_eq!(store.find_selection(&key).hit().unwrap().plans, [id], "{what}");
+        compact_all(store);
+        assert_eq!(store.find_selection(&key).hit().unwrap().plans, [id], "{what}");
+    };
+    let found_before_it_is_put_again = |store: &Store, what: &str| {
+        let found = store.find_selection(&key).hit().unwrap().plans;
+        check_older(store, what);
+        assert_eq!(found, [older.get().unwrap()], "{what}");
+    };
+    in_between(fresh, put_back_and_forth, found_before_it_is_put_again);
+}
+
+#[test]
+fn compactions_at_once_are_right() {
+    let fresh = || {
+        let (dir, store) = new_store();
+        put_graph(&store, b"before");
+        compact(&store);
+        put_graph(&store, b"g");
+        (dir, store)
+    };
+    let newer = plan_of_engine(b"g", "NEWER", 10, &[]);
+    let key = selection_key(b"g");
+    let mut options = CompactOptions::default();
+    options.all = true;
+    // The other one has the lock.
+    options.wait = std::time::Duration::ZERO;
+    let other = |store: &Store| {
+        let id = put(store, &newer);
+        assert!(store.put_selection(&key, &[id]).unwrap().is_persisted());
+        store.compact(&options, |_| ()).unwrap();
+    };
+    in_between(fresh, other, |store, what| {
+        let newest = put(store, &newer);
+        for round in ["", ", compacted again"] {
+            assert_eq!(store.find_selection(&key).hit().unwrap().plans, [newest], "{what}{round}");
+            let report = Store::open(store.root(), Mode::ReadOnly).unwrap().verify();
+            assert!(report.is_clean(), "{what}{round}: {report:?}");
+            compact_all(store);
+        }
+    });
+}
+
+/// A child: reads until it is told to stop, and finds all that is there at every moment.
+pub(crate) fn read_throughout(root: &Path) {
+    let stop = root.join("../stop");
+    let store = Store::open(root, Mode::ReadOnly).unwrap();
+    let mut rounds = 0_u32;
+    while !stop.exists() || rounds == 0 {
+        // One that looks for the first time, and one that has looked before.
+        let fresh = Store::open(root, Mode::ReadOnly).unwrap();
+        for graph in graphs(0..GRAPHS) {
+            for store in [&store, &fresh] {
+                let selected = store.find_selection(&selection_key(&graph)).ok().unwrap().plans;
+                let plan = store.get_plan(&selected[0]).ok().unwrap();
+                assert!(store.find_plan(&selected[0].key).ok().unwrap() == selected[0]);
+                plan.code_objects().for_each(|blob| drop(store.get_blob(&blob).ok().unwrap()));
+            }
+        }
+        rounds += 1;
+    }
+}
+
+const GRAPHS: u32 = 12;
+
+#[test]
+fn readers_find_everything_at_every_moment() {
+    let (dir, store) = new_store();
+    let puts: Vec<Put> = graphs(0..GRAPHS).map(|graph| put_graph(&store, &graph)).collect();
+    let mut child = child::command("read all that is there", store.root()).stdout(Stdio::null()).spawn().unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+                while !done.load(Ordering::Relaxed) {
+                    puts.iter().for_each(|put| assert_found(&reader, put, "a reader"));
+                }
+            });
+        }
+        for round in 0..60_u32 {
+            // A record that is replaced by its equal has a loose file again.
+            let put = &puts[round as usize % puts.len()];
+            let other = super::common::put(&store, &plan_of_engine(&put.graph, "OTHER", round as usize, &[]));
+            let key = selection_key(&round.to_le_bytes().repeat(9));
+            assert!(store.put_selection(&key, &[other]).unwrap().is_persisted());
+            if round % 2 == 0 {
+                compact(&store)
+            } else {
+                compact_all(&store)
+            };
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    std::fs::write(dir.path().join("stop"), "").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_whole(&store, &puts, "");
+}
+
+#[test]
+fn what_a_killed_upkeep_took_away_comes_back() {
+    let (_dir, store) = new_store();
+    let puts: Vec<Put> = graphs(0..3).map(|graph| put_graph(&store, &graph)).collect();
+    let trash = store.root().join("trash");
+    std::fs::create_dir(&trash).unwrap();
+    for (kind, below) in [(EntryKind::Selection, "index/select"), (EntryKind::Plan, "plans"), (EntryKind::Blob, "objects")] {
+        let path = &files(store.root(), below)[0];
+        let digits: String = path.to_str().unwrap().strip_prefix(below).unwrap().chars().filter(char::is_ascii_hexdigit).collect();
+        let name = format!("{}-{}-00000007", kind.word(), &digits[..64]);
+        std::fs::rename(store.root().join(path), trash.join(name)).unwrap();
+    }
+    assert!(!store.verify().is_clean());
+    let report = compact(&store);
+    assert_eq!((report.put_back.len(), report.entries), (3, 12), "{report:?}");
+    assert_whole(&store, &puts, "");
+}
+
+#[test]
+fn a_store_that_may_not_be_written_is_not() {
+    let (_dir, store) = new_store();
+    put_graph(&store, b"g");
+    let before = tree(store.root());
+    let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(reader.compact(&CompactOptions::default(), |_| ()).unwrap_err().code(), "read-only");
+    assert_eq!(tree(store.root()), before);
+}

@@ -1,0 +1,298 @@
+//! Puts that become durable together.
+
+use super::child;
+use super::common::{is_new, new_store, plan, plan_of_engine, selection_key, tree, warnings};
+use super::compact::{assert_whole, compact, fail_each_call, files, loose};
+use hipplan_serialize::{GraphKey, PlanRef, SelectionKey};
+use hipplan_store::testing::{Op, Verdict, with_hook};
+use hipplan_store::{Group, Mode, Persisted, Store};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// As [`super::compact::put_graph`], into a group.
+fn put_graph(group: &Group, graph: &[u8]) -> PlanRef {
+    let blob = group.put_blob(&graph.repeat(30)).unwrap().id;
+    let plan = group.put_plan(&plan(graph, 200, &[blob])).unwrap();
+    assert!(plan.persisted.is_persisted());
+    assert!(group.put_selection(&selection_key(graph), &[plan.id]).unwrap().is_persisted());
+    plan.id
+}
+
+fn packs(store: &Store) -> Vec<PathBuf> {
+    files(store.root(), "packs")
+}
+
+/// What the loose way of putting gives.
+fn expected(graphs: &[[u8; 4]]) -> Vec<super::compact::Put> {
+    let (_dir, store) = new_store();
+    graphs.iter().map(|graph| super::compact::put_graph(&store, graph)).collect()
+}
+
+#[test]
+fn a_group_is_one_pack_of_the_same_bytes_whatever_the_order() {
+    let graphs: Vec<[u8; 4]> = (0..50_u32).map(u32::to_le_bytes).collect();
+    let expected = expected(&graphs);
+    let mut contents = Vec::new();
+    for order in [graphs.clone(), graphs.iter().rev().copied().collect()] {
+        let (_dir, store) = new_store();
+        let group = store.group();
+        let all = SelectionKey::of_all(&GraphKey::of_encoding(b"all"), "cpu");
+        for graph in &order {
+            let id = put_graph(&group, graph);
+            assert!(group.add_to_set(&all, &id).unwrap().is_persisted());
+        }
+        assert_eq!(packs(&store), [PathBuf::new(); 0], "not before it is committed");
+        assert!(is_new(&group.commit().unwrap()));
+        assert!(matches!(group.commit().unwrap(), Persisted::Unchanged));
+        assert_eq!((packs(&store).len(), loose(&store).len()), (1, 0));
+        assert_whole(&store, &expected, "");
+        assert_eq!(store.find_selection(&all).hit().unwrap().plans.len(), 50);
+        contents.push(std::fs::read(store.root().join(&packs(&store)[0])).unwrap());
+        // Again, and nothing is written.
+        let before = tree(&store.root().join("packs"));
+        for graph in &order {
+            let id = put_graph(&group, graph);
+            assert!(group.add_to_set(&all, &id).unwrap().is_persisted());
+        }
+        assert!(matches!(group.commit().unwrap(), Persisted::Unchanged));
+        let is_pack = |path: &PathBuf| path.extension().is_some_and(|e| e == "pack");
+        let after = tree(&store.root().join("packs"));
+        assert!(before.iter().all(|(path, bytes)| after.get(path) == Some(bytes)));
+        assert_eq!(after.keys().filter(|path| is_pack(path)).count(), 1);
+    }
+    assert_eq!(contents[0], contents[1]);
+}
+
+#[test]
+fn twenty_thousand_plans_are_few_files() {
+    let (_dir, store) = new_store();
+    let group = store.group();
+    let all = SelectionKey::of_all(&GraphKey::of_encoding(b"all"), "cpu");
+    let mut ids = Vec::new();
+    for n in 0..20_000_u32 {
+        let id = group.put_plan(&plan(&n.to_le_bytes(), 64, &[])).unwrap().id;
+        assert!(group.put_selection(&selection_key(&n.to_le_bytes()), &[id]).unwrap().is_persisted());
+        if n < 1000 {
+            assert!(group.add_to_set(&all, &id).unwrap().is_persisted());
+        }
+        ids.push(id);
+        // As a batch that takes hours, which writes what it has from time to time.
+        if n % 1000 == 999 {
+            assert!(group.commit().unwrap().is_persisted());
+        }
+    }
+    let count = || tree(store.root()).values().flatten().count();
+    assert!(count() <= 50, "{}", count());
+    let found =
+        || ids.iter().zip(0_u32..).all(|(id, n)| store.find_selection(&selection_key(&n.to_le_bytes())).hit().unwrap().plans == [*id]);
+    assert!(found());
+    let report = compact(&store);
+    assert_eq!((report.entries, report.packs_folded), (60_001, 20));
+    assert!(count() <= 8, "{:?}", tree(store.root()).keys());
+    assert!(found());
+    assert!(store.verify().is_clean());
+}
+
+#[test]
+fn what_is_refused_by_the_store_is_refused_by_a_group() {
+    let (_dir, store) = new_store();
+    let group = store.group();
+    assert_eq!(group.put_plan(b"no plan").unwrap_err().code(), "refused");
+    let missing = hipplan_serialize::Digest::of(b"not put");
+    assert_eq!(group.put_plan(&plan(b"g", 10, &[missing])).unwrap_err().code(), "missing-target");
+    assert_eq!(group.put_selection(&selection_key(b"g"), &[]).unwrap_err().code(), "refused");
+    let other = plan(b"g", 10, &[]);
+    let id = hipplan_serialize::plan::PlanView::open(&other).unwrap().plan_ref();
+    assert_eq!(group.put_selection(&selection_key(b"g"), &[id]).unwrap_err().code(), "missing-target");
+    assert_eq!(group.add_to_set(&selection_key(b"g"), &id).unwrap_err().code(), "missing-target");
+    assert!(matches!(group.commit().unwrap(), Persisted::Unchanged));
+    let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(reader.group().put_blob(b"x").unwrap_err().code(), "read-only");
+}
+
+#[test]
+fn a_group_is_in_front_of_what_was_there() {
+    let (_dir, store) = new_store();
+    let key = selection_key(b"g");
+    let [first, second, third] = ["A", "B", "C"].map(|engine| plan_of_engine(b"g", engine, 10, &[]));
+    let select = |bytes: &[u8]| {
+        let group = store.group();
+        let id = group.put_plan(bytes).unwrap().id;
+        assert!(group.put_selection(&key, &[id]).unwrap().is_persisted());
+        assert!(is_new(&group.commit().unwrap()));
+        assert_eq!(store.find_selection(&key).hit().unwrap().plans, [id]);
+        id
+    };
+    // In front of a loose file, of a pack of a compaction, and of a group.
+    let loose = super::common::put(&store, &first);
+    assert!(store.put_selection(&key, &[loose]).unwrap().is_persisted());
+    select(&second);
+    compact(&store);
+    select(&third);
+    select(&second);
+    assert_eq!(select(&first), loose);
+    // What a kill left in `trash` and may come back is not in front of it.
+    std::fs::create_dir_all(store.root().join("trash")).unwrap();
+    compact(&store);
+    assert!(store.put_selection(&key, &[super::common::put(&store, &third)]).unwrap().is_persisted());
+    let path = &files(store.root(), "index/select")[0];
+    let digits: String = path.to_str().unwrap()["index/select".len()..].chars().filter(char::is_ascii_hexdigit).collect();
+    let name = format!("trash/selection-{}-00000001", &digits[..64]);
+    std::fs::rename(store.root().join(path), store.root().join(name)).unwrap();
+    let id = select(&second);
+    compact(&store);
+    assert_eq!(store.find_selection(&key).hit().unwrap().plans, [id]);
+    assert!(store.verify().is_clean());
+}
+
+#[test]
+fn sets_are_united_with_what_the_store_holds_by_then() {
+    let (_dir, store) = new_store();
+    let key = selection_key(b"set");
+    let plans: Vec<_> = (0..4).map(|n| plan_of_engine(b"g", &format!("E{n}"), 10, &[])).collect();
+    let ids: Vec<PlanRef> = plans.iter().map(|plan| super::common::put(&store, plan)).collect();
+    let group = store.group();
+    assert!(group.add_to_set(&key, &ids[0]).unwrap().is_persisted());
+    assert!(store.add_to_set(&key, &ids[1]).unwrap().is_persisted());
+    assert!(is_new(&group.commit().unwrap()));
+    assert!(group.add_to_set(&key, &ids[2]).unwrap().is_persisted());
+    assert!(is_new(&group.commit().unwrap()));
+    let mut expected = ids[..3].to_vec();
+    expected.sort_unstable();
+    assert_eq!(store.find_selection(&key).hit().unwrap().plans, expected);
+    // A selection takes the place of the set, and what is added then is added to it.
+    assert!(group.add_to_set(&key, &ids[1]).unwrap().is_persisted());
+    assert!(group.put_selection(&key, &[ids[0]]).unwrap().is_persisted());
+    assert!(group.add_to_set(&key, &ids[3]).unwrap().is_persisted());
+    assert!(is_new(&group.commit().unwrap()));
+    let mut expected = vec![ids[0], ids[3]];
+    expected.sort_unstable();
+    assert_eq!(store.find_selection(&key).hit().unwrap().plans, expected);
+    assert!(store.verify().is_clean());
+}
+
+#[test]
+fn threads_put_while_others_commit() {
+    let (_dir, store) = new_store();
+    let graphs: Vec<[u8; 4]> = (0..80_u32).map(u32::to_le_bytes).collect();
+    let group = store.group();
+    let all = selection_key(b"all of them");
+    std::thread::scope(|scope| {
+        for part in graphs.chunks(20) {
+            let group = &group;
+            scope.spawn(move || {
+                for (n, graph) in part.iter().enumerate() {
+                    let id = put_graph(group, graph);
+                    assert!(group.add_to_set(&all, &id).unwrap().is_persisted());
+                    if n % 7 == 6 {
+                        assert!(group.commit().unwrap().is_persisted());
+                    }
+                }
+            });
+        }
+    });
+    assert!(group.commit().unwrap().is_persisted());
+    assert_whole(&store, &expected(&graphs), "");
+    assert_eq!(store.find_selection(&all).hit().unwrap().plans.len(), 80);
+}
+
+#[test]
+fn a_call_that_fails_loses_nothing_that_was_there_and_the_next_commit_brings_the_rest() {
+    let graphs: Vec<[u8; 4]> = (0..3_u32).map(u32::to_le_bytes).collect();
+    let expected = expected(&graphs);
+    let fresh = || {
+        let (dir, store) = new_store();
+        let before = vec![super::compact::put_graph(&store, &graphs[0])];
+        compact(&store);
+        // One that has a loose file, which the group replaces.
+        let other = super::common::put(&store, &plan_of_engine(&graphs[1], "OTHER", 10, &[]));
+        assert!(store.put_selection(&selection_key(&graphs[1]), &[other]).unwrap().is_persisted());
+        let group = store.group();
+        put_graph(&group, &graphs[1]);
+        let id = put_graph(&group, &graphs[2]);
+        assert!(group.add_to_set(&selection_key(b"set"), &id).unwrap().is_persisted());
+        (dir, store, (group, before))
+    };
+    let groups = std::cell::Cell::new(0);
+    // The group belongs to the store that is made for each call.
+    let check = |store: &Store, made: &(Group, Vec<super::compact::Put>), what: &str| {
+        let (group, before) = made;
+        assert_whole(store, before, what);
+        let failing =
+            with_hook(|op: Op<'_>| if op.name() == "write" { Verdict::Fail(libc::ENOSPC) } else { Verdict::Go }, || group.commit());
+        assert_eq!(failing.unwrap_err().code(), "full", "{what}");
+        assert_whole(store, before, what);
+        assert!(group.commit().unwrap().is_persisted(), "{what}");
+        assert_whole(store, &expected, what);
+        groups.set(groups.get() + 1);
+    };
+    let (_dir, store, made) = fresh();
+    check(&store, &made, "no call");
+    // Every call of the commit itself.
+    let commit = |store: &Store| {
+        let group = store.group();
+        graphs.iter().for_each(|graph| drop(with_hook(|_: Op<'_>| Verdict::Go, || put_graph(&group, graph))));
+        drop(group.commit());
+    };
+    fail_each_call(fresh, commit, |store, (_, before), what| {
+        assert_whole(store, before, what);
+        let group = store.group();
+        graphs.iter().for_each(|graph| drop(put_graph(&group, graph)));
+        assert!(group.commit().unwrap().is_persisted(), "{what}");
+        assert_whole(store, &expected, what);
+    });
+    assert_eq!(groups.get(), 1);
+}
+
+#[test]
+fn a_store_that_degrades_says_no_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open_or_degrade(dir.path().join("store"));
+    let group = store.group();
+    put_graph(&group, b"a");
+    let full = |op: Op<'_>| if op.name() == "write" { Verdict::Fail(libc::ENOSPC) } else { Verdict::Go };
+    let (persisted, warnings) = warnings(|| with_hook(full, || group.commit().unwrap()));
+    assert!(matches!(&persisted, Persisted::No(error) if error.code() == "full"), "{persisted:?}");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    // What is put later may name what was not kept.
+    assert!(!group.put_blob(b"b").unwrap().persisted.is_persisted());
+    assert!(store.verify().is_clean());
+    let group = store.group();
+    put_graph(&group, b"a");
+    assert!(group.commit().unwrap().is_persisted());
+    assert!(store.find_selection(&selection_key(b"a")).hit().is_some());
+}
+
+/// A child: puts group after group.
+pub(crate) fn fill_in_groups(root: &Path) {
+    let store = Store::open(root, Mode::ReadWrite).unwrap();
+    let group = store.group();
+    for n in 0..u32::MAX {
+        put_graph(&group, &n.to_le_bytes());
+        if n % 4 == 3 {
+            assert!(group.commit().unwrap().is_persisted());
+            std::fs::write(root.join("../committed"), n.to_string()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_was_committed_is_found_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("store");
+    for round in 0..8_u64 {
+        let mut child = child::command("fill in groups", &root).stdout(Stdio::null()).spawn().unwrap();
+        let committed = || std::fs::read_to_string(dir.path().join("committed")).ok()?.parse::<u32>().ok();
+        while committed().is_none() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(round * 7));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let last = committed().unwrap_or(3);
+        let store = Store::open(&root, Mode::ReadWrite).unwrap();
+        let graphs: Vec<[u8; 4]> = (last - 3..=last).map(u32::to_le_bytes).collect();
+        assert_whole(&store, &expected(&graphs), "");
+        std::fs::remove_file(dir.path().join("committed")).unwrap();
+    }
+}
