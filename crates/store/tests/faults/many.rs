@@ -3,7 +3,7 @@
 use super::scenario::root;
 use super::values::Values;
 use super::{child, preload, scratch};
-use hipplan_store::{GcOptions, Mode, Store};
+use hipplan_store::{CompactOptions, GcOptions, Mode, Store};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -35,12 +35,21 @@ pub(crate) fn work(seed: &str, folder: &Path) {
     let store = Store::open_or_degrade(root(folder));
     for _ in 0..WORKS {
         let values = &values[random.below(u64::from(KEYS)) as usize];
-        match random.below(4) {
-            0 | 1 => _ = values.get(&store),
-            2 => drop(values.put(&store)),
+        match random.below(8) {
+            0..=3 => _ = values.get(&store),
+            4 | 5 => drop(values.put(&store)),
+            6 => put_together(&store, values),
             _ => drop(values.get_or_build(&store)),
         }
     }
+}
+
+fn put_together(store: &Store, values: &Values) {
+    let group = store.group();
+    drop(group.put_blob(&values.blob).unwrap());
+    drop(group.put_plan(&values.plan).unwrap());
+    drop(group.put_selection(&values.key, &[values.id]).unwrap());
+    drop(group.commit().unwrap());
 }
 
 /// A child: looks after the store until it is told to stop.
@@ -53,12 +62,13 @@ pub(crate) fn look_after(folder: &Path) {
         // Little room, so that plans go all the time; now and then all of it.
         options.max_bytes = (round % 4 != 0).then_some(40_000);
         store.gc(&options, |_| {}).unwrap_or_else(|error| panic!("gc: {error}"));
-        compact(&store);
+        let mut options = CompactOptions::default();
+        options.all = round % 3 == 0;
+        options.wait = Duration::from_millis(50);
+        store.compact(&options, |_| {}).unwrap_or_else(|error| panic!("compact: {error}"));
         round += 1;
     }
 }
-
-fn compact(_: &Store) {}
 
 /// How the processes of a round are started.
 type Start<'s> = &'s dyn Fn(u64, &str, &Path) -> Command;
@@ -73,12 +83,14 @@ fn rounds(name: &str, start: Start<'_>) {
         fs::create_dir(&folder).unwrap();
         drop(Store::open(root(&folder), Mode::ReadWrite).unwrap());
         let spawn = |number: u64, role: &str| start(number, role, &folder).stdout(Stdio::null()).spawn().unwrap();
-        let mut upkeep: Vec<Child> = (0..2).map(|number| spawn(number, "look after")).collect();
+        let mut upkeep: Vec<Child> = (0..scratch::number("HIPPLAN_STORE_UPKEEP", 2)).map(|number| spawn(number, "look after")).collect();
         let mut workers: Vec<(Child, bool)> =
             (0..PROCESSES).map(|number| (spawn(number, &format!("work: {}", round * 1000 + number)), false)).collect();
+        let mut victims: Vec<usize> = (0..workers.len()).collect();
         for _ in 0..PROCESSES / 3 {
-            std::thread::sleep(Duration::from_millis(5 + random.below(150)));
-            let (victim, killed) = &mut workers[random.below(PROCESSES) as usize];
+            std::thread::sleep(Duration::from_millis(random.below(40)));
+            let victim = victims.swap_remove(random.below(victims.len() as u64) as usize);
+            let (victim, killed) = &mut workers[victim];
             victim.kill().unwrap();
             *killed = true;
         }

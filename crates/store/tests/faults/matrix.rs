@@ -88,7 +88,10 @@ fn matrix(name: &str) {
             for which in [Which::One(at), Which::From(at)] {
                 // What a dead disk says matters less than that it is dead.
                 let is_long = calls.len() > 300;
-                if matches!(which, Which::From(_)) && !matches!(fault, "EIO" | "short") && (is_long || !matches!(fault, "EACCES" | "ENOENT")) {
+                if matches!(which, Which::From(_))
+                    && !matches!(fault, "EIO" | "short")
+                    && (is_long || !matches!(fault, "EACCES" | "ENOENT"))
+                {
                     continue;
                 }
                 let what = format!("{name}, {} as {fault}: {which:?}", calls[at]);
@@ -153,5 +156,7 @@ matrix! {
     puts_over_damage: "put over damage";
     selections: "replace a selection", "replace a selection, packed", "add to a set";
     collections: "gc of all", "gc of packs";
+    compactions: "compact", "compact packs";
+    groups: "group", "group over loose files";
     builds: "get or build, built", "get or build, in nothing", "get or build, new";
 }
