@@ -220,7 +220,11 @@ fn open_default(flags: u32) -> (hipplan_status_t, *mut hipplan_t) {
 fn a_program_without_a_place_for_a_store_finds_nothing() {
     if std::env::var_os(CHILD).is_none() {
         let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));
-        again.args(["a_program_without_a_place_for_a_store_finds_nothing", "--exact"]).env_clear().env(CHILD, "1");
+        again
+            .args(["a_program_without_a_place_for_a_store_finds_nothing", "--exact"])
+            .env_clear()
+            .env(CHILD, "1")
+            .env("HIPPLAN_STORE", "/dev/null");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let output = again.stderr(writer).output().expect("started");
@@ -229,7 +233,7 @@ fn a_program_without_a_place_for_a_store_finds_nothing() {
         return;
     }
     assert_eq!(open_default(0), (HIPPLAN_STORE, ptr::null_mut()));
-    assert!(last_error().contains("name one, or set HIPPLAN_STORE"), "{}", last_error());
+    assert!(last_error().contains("/dev/null"), "{}", last_error());
     let (status, library) = open_default(HIPPLAN_OPEN_DEGRADE);
     assert_eq!(status, HIPPLAN_OK, "{}", last_error());
     let library = Library(library);
@@ -237,7 +241,8 @@ fn a_program_without_a_place_for_a_store_finds_nothing() {
     assert_eq!(library.find(&graph), HIPPLAN_MISS);
     assert!(last_error().contains("no store could be opened"), "{}", last_error());
     let bytes = graph.view().to_artifact();
+    // What is compiled is not stored, and kept for this library.
     // SAFETY: as the header says.
-    assert_eq!(unsafe { hipplan_compile(library.0, bytes.as_ptr().cast(), bytes.len()) }, HIPPLAN_STORE);
-    assert!(last_error().contains("no store: name one"), "{}", last_error());
+    assert_eq!(unsafe { hipplan_compile(library.0, bytes.as_ptr().cast(), bytes.len()) }, HIPPLAN_OK, "{}", last_error());
+    assert!(library.bind(&graph, u64::MAX).is_ok(), "{}", last_error());
 }

@@ -1,7 +1,7 @@
 //! A bar on a terminal, silence elsewhere.
 
 use crate::{Global, output};
-use hipplan::{Outcome, Progress, UpkeepStep};
+use hipplan::{Outcome, Progress, UpkeepProgress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar on standard error that counts to `len`.
@@ -37,11 +37,13 @@ impl Steps {
         }
         Self(bar)
     }
+}
 
-    pub(crate) fn show(&self, step: UpkeepStep) {
-        let of = step.total.map(|total| format!(" of {total}")).unwrap_or_default();
-        self.0.set_message(format!("{}{of}", step.what));
-        self.0.set_position(step.done);
+impl UpkeepProgress for Steps {
+    fn step(&self, phase: &'static str, done: u64, all: u64) {
+        let of = if all == 0 { String::new() } else { format!(" of {all}") };
+        self.0.set_message(format!("{phase}{of}"));
+        self.0.set_position(done);
     }
 }
 

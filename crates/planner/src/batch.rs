@@ -261,7 +261,7 @@ fn fold_packs(store: &Store) {
     let mut options = CompactOptions::default();
     options.files = false;
     // There are more files than there might be, and nothing else.
-    if let Err(error) = store.compact(&options, |_| ()) {
+    if let Err(error) = store.compact(&options, &()) {
         tracing::info!(store = %store.root().display(), cause = %error, "the packs of the batch stay as they are");
     }
 }

@@ -159,7 +159,8 @@ impl RemoteTier for Remote {
         match &got {
             Ok(None) => {}
             Ok(Some(_)) => self.remember(kind, name),
-            Err(error) if error.kind == RemoteErrorKind::Garbled => self.remember(kind, name),
+            // Larger than whoever knows its size has asked for: another entry than it should be.
+            Err(RemoteError { kind: RemoteErrorKind::Garbled | RemoteErrorKind::TooLarge, .. }) => self.remember(kind, name),
             Err(_) => {}
         }
         got

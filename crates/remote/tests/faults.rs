@@ -97,8 +97,8 @@ fn errors_of_the_server_are_refusals_or_failures_and_three_are_enough() {
         ("500 Internal Server Error", RemoteErrorKind::Other),
         ("501 Not Implemented", RemoteErrorKind::Other),
         ("503 Service Unavailable", RemoteErrorKind::Other),
-        ("204 No Content", RemoteErrorKind::Other),
-        ("206 Partial Content", RemoteErrorKind::Other),
+        ("204 No Content", RemoteErrorKind::Garbled),
+        ("206 Partial Content", RemoteErrorKind::Garbled),
         ("304 Not Modified", RemoteErrorKind::Other),
     ] {
         let server = Server::start(move |_, _| status(line, b""));

@@ -9,7 +9,7 @@ mod s3;
 use common::open;
 use hipplan_remote::Remote;
 use hipplan_serialize::SelectionKey;
-use hipplan_store::{Lookup, Mode, Persisted, RemoteOptions, Store};
+use hipplan_store::{EntryKind, Lookup, Mode, Persisted, RemoteOptions, RemoteTier, Store};
 use s3::S3;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,18 +61,24 @@ fn a_damaged_entry_is_a_miss_and_the_next_put_repairs_it() {
     let blob = common::noise(10_000);
     let writer = machine(&folder.path().join("writer"), open("s3://plans", s3.options()), true);
     let digest = writer.put_blob(&blob).unwrap().id;
-    // Another entry's bytes under this one's name: they unpack, and only their hash is wrong.
-    assert_ne!(writer.put_blob(&common::noise(10_001)).unwrap().id, digest);
     let hex = digest.hash.to_string();
-    let (own, other): (Vec<_>, Vec<_>) =
-        s3.files().into_iter().filter(|file| file.starts_with("v1/blob")).partition(|file| file.ends_with(&hex[2..]));
-    let good = std::fs::read(s3.bucket().join(&own[0])).unwrap();
-    std::fs::copy(s3.bucket().join(&other[0]), s3.bucket().join(&own[0])).unwrap();
-
-    let reader = machine(&folder.path().join("reader"), open("s3://plans", s3.options()), true);
-    assert!(reader.get_blob(&digest).hit().is_none());
-    assert_eq!(reader.put_blob(&blob).unwrap().id, digest);
-    assert!(std::fs::read(s3.bucket().join(&own[0])).unwrap() == good, "the bucket has the good one again");
+    let file = s3.files().into_iter().find(|file| file.starts_with("v1/blob") && file.ends_with(&hex[2..])).unwrap();
+    let file = s3.bucket().join(file);
+    let good = std::fs::read(&file).unwrap();
+    // Entries of one size, of a smaller and of a larger one that unpack, and one that does not.
+    let others = [vec![7; 10_000], vec![7; 9_999], vec![7; 10_001]].map(|other| {
+        let remote = open("s3://plans/other", s3.options());
+        remote.put(EntryKind::Blob, &common::name(other.len() as u8), &other).unwrap();
+        let name = common::name(other.len() as u8).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        std::fs::read(s3.bucket().join(format!("other/v1/blob/{}/{}", &name[..2], &name[2..]))).unwrap()
+    });
+    for (at, bad) in others.into_iter().chain([b"garbage".to_vec()]).enumerate() {
+        std::fs::write(&file, &bad).unwrap();
+        let reader = machine(&folder.path().join(format!("reader-{at}")), open("s3://plans", s3.options()), true);
+        assert!(reader.get_blob(&digest).hit().is_none(), "{at}");
+        assert_eq!(reader.put_blob(&blob).unwrap().id, digest);
+        assert!(std::fs::read(&file).unwrap() == good, "{at}: the bucket has the good one again");
+    }
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub use store::{Mode, Store};
 pub use turn::{Turn, TurnOptions, Turned};
 pub use upkeep::{
     CompactOptions, CompactReport, EntryInfo, GcOptions, GcReport, Group, KindStat, Pin, PinSet, RemoveReport, RepairOptions, RepairReport,
-    StoreStat, UpkeepStep, Usage,
+    StoreStat, UpkeepProgress, Usage,
 };
 
 /// Seeing and failing every call to the file system, for tests.

@@ -7,13 +7,16 @@ use crate::layer::{Directory, packed_record};
 use crate::layout::{self, PACKS, TMP};
 use crate::pack::{NewEntry, Pack, PackRow, Written};
 use crate::plans::{code_objects, missing_code_object};
-use crate::record::{self, Record};
-use crate::{EntryKind, Limits, Persisted, Store, StoreError, fs, pack};
+use crate::record::{self, Record, RecordKind};
+use crate::turn::Purpose;
+use crate::{EntryKind, Limits, Persisted, Store, StoreError, TurnOptions, fs, pack, turn};
 use hipplan_serialize::{ContentHash, PlanRef};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// The key of the turn that imports take. It is that of no record: none hashes to text.
+const TURN: [u8; 32] = *b"hipplan: imports take their turn";
 /// Attempts at a name for a pack that nobody else takes at the same time.
 const ATTEMPTS: u32 = 16;
 
@@ -83,7 +86,15 @@ impl Store {
             good: HashSet::new(),
             report,
         };
+        // From the first record on, imports into one folder go one after another: what a record becomes depends on what the packs have.
+        let mut turn = None;
         for (kind, number) in EntryKind::ALL.into_iter().zip(0..) {
+            if kind == EntryKind::PlanRecord {
+                let taken = turn::take::<()>(Some(layer.root()), &TURN, Purpose::Record, &TurnOptions::default(), &mut || None);
+                turn = Some(taken);
+                // What is wrong with other packs is no reason to stop.
+                drop(layer.packs().refresh());
+            }
             for row in bundle.rows(kind) {
                 let row = row?;
                 match import.row(&row) {
@@ -103,7 +114,9 @@ impl Store {
                 import.good.insert((kind, row.name));
             }
         }
-        import.write(self)
+        let report = import.write(self);
+        drop(turn);
+        report
     }
 }
 
@@ -190,6 +203,9 @@ impl Import<'_> {
         let path = row.kind.file(self.layer.root(), &row.name);
         crate::layer::check_rows(&path, joined.rows.len() as u64, self.limits).map_err(Left::Out)?;
         if row.kind == EntryKind::Selection {
+            for plan in &record.rows {
+                self.provide_record(plan)?;
+            }
             self.selections.push((row.name, record));
         }
         // A loose file would hide what is in the pack.
@@ -198,6 +214,26 @@ impl Import<'_> {
             self.add(row.kind, row.name, bytes.len() as u64, Source::Made(bytes));
         }
         Ok(Taken::New)
+    }
+
+    /// Readers count on there being a record of a plan that a selection names: one that was damaged in the bundle is made again.
+    fn provide_record(&mut self, plan: &PlanRef) -> Result<(), Left> {
+        let kind = EntryKind::PlanRecord;
+        if self.good.contains(&(kind, plan.key.0)) {
+            return Ok(());
+        }
+        match self.layer.record(kind, &plan.key.0, self.limits) {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) => {}
+            Err(error) if error.is_damage() => {}
+            Err(error) => return Err(Left::Store(error)),
+        }
+        let bytes = record::encode(RecordKind::Plan, &plan.key.0, &[*plan]);
+        self.add(kind, plan.key.0, bytes.len() as u64, Source::Made(bytes));
+        self.good.insert((kind, plan.key.0));
+        let [_, _, plan_records, _] = &mut self.report.new;
+        *plan_records = plan_records.saturating_add(1);
+        Ok(())
     }
 
     fn is_there(&self, kind: EntryKind, name: &[u8; 32], size: u64) -> Result<bool, StoreError> {
@@ -215,9 +251,8 @@ impl Import<'_> {
         self.sources.push(source);
     }
 
-    /// Writes the pack, then what of the selections it does not show: those that have loose files, and those that somebody else has changed
-    /// meanwhile, be it by a pack that came in front of this one. Of two imports at once, each looks after its pack is there, so one of them
-    /// sees what the other hides.
+    /// Writes the pack, then what of the selections it does not show: those that have loose files, and those that somebody has changed
+    /// meanwhile, who may have read before the pack was there. So each is looked at again, at its turn.
     fn write(mut self, store: &Store) -> Result<ImportReport, StoreError> {
         if !self.entries.is_empty() {
             let lines = self.bundle.provenance()?;
@@ -229,12 +264,8 @@ impl Import<'_> {
             })?;
             self.report.pack = Some(adopt(self.layer, written)?);
         }
-        // What is wrong with other packs is no reason to stop.
         drop(self.layer.packs().refresh());
         for (key, record) in &self.selections {
-            if self.unshown(key, record)?.is_none() {
-                continue;
-            }
             let _turn = store.turn_to_write(self.layer, key);
             if let Some(joined) = self.unshown(key, record)? {
                 self.layer.publish_record(EntryKind::Selection, joined.kind, key, &joined.rows).map(drop)?;

@@ -125,6 +125,8 @@ impl SecretKey {
     /// # Errors
     /// One of the files is there already, or cannot be written; then neither is left.
     pub fn write_new(&self, secret: &Path, public: &Path) -> Result<(), StoreError> {
+        let absolute = |path| fs::absolute(path).map_err(StoreError::io("use the path", path));
+        let (secret, public) = (&absolute(secret)?, &absolute(public)?);
         let mut text = SECRET.to_owned();
         crate::layout::push_hex(&mut text, self.0.as_bytes());
         text.push('\n');

@@ -82,8 +82,6 @@ pub(crate) struct Status {
     pub(crate) owner: u32,
     /// Permission bits.
     pub(crate) mode: u32,
-    /// Bytes that it takes on the disk.
-    pub(crate) allocated: u64,
 }
 
 impl Status {
@@ -94,7 +92,6 @@ impl Status {
             changed: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
             owner: meta.uid(),
             mode: meta.mode() & 0o7777,
-            allocated: meta.blocks().saturating_mul(512),
         }
     }
 }

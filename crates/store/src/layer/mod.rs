@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 /// One layer. Whatever is wrong with an entry has been warned of when it is an error here.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a store has a few, each behind a pointer of its own")]
 pub(crate) enum Layer {
     Directory(Directory),
     Bundle(Bundle),

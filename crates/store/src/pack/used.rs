@@ -4,7 +4,6 @@
 
 use crate::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of a stamp: hours since 1970; 0 is none.
 const STAMP: u64 = 4;
@@ -48,12 +47,6 @@ impl Used {
     fn place(&self, ordinal: u32) -> Option<u64> {
         (ordinal < self.rows).then(|| u64::from(ordinal).saturating_mul(STAMP))
     }
-
-    /// This hour, as stamps count. 1 on machines whose clock stands before 1970.
-    pub(crate) fn this_hour() -> u32 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u32::try_from(since.as_secs() / 3600).unwrap_or(u32::MAX).max(1)
-    }
 }
 
 #[cfg(test)]
@@ -84,7 +77,6 @@ mod tests {
         with_hook(hook, || [495_000, 495_000, 495_001].map(|hours| used.stamp(1, hours)));
         assert_eq!(writes.get(), 1);
         assert_eq!(Used::open(&pack, 3, false).unwrap().get(1), Some(495_001));
-        assert!(Used::this_hour() > 495_000);
     }
 
     #[test]

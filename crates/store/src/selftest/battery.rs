@@ -44,7 +44,7 @@ pub(super) fn publish(folder: &Path) -> Answer {
             return Err("what was put is not found".into());
         }
     }
-    let report = store.compact(&CompactOptions::default(), |_| {}).map_err(text)?;
+    let report = store.compact(&CompactOptions::default(), &()).map_err(text)?;
     for number in 0..KEYS {
         if !Values::of(number)?.get(&open(folder)?)? {
             return Err("what was folded into a pack is not found".into());
@@ -109,7 +109,7 @@ pub(super) fn processes(folder: &Path, options: &SelftestOptions, children: &Chi
     let mut rounds = 0_u32;
     let mut looked_after = Ok(());
     while looked_after.is_ok() && working.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) {
-        looked_after = store.compact(&CompactOptions::default(), |_| {}).map(drop).and_then(|()| store.gc(&collect, |_| {}).map(drop));
+        looked_after = store.compact(&CompactOptions::default(), &()).map(drop).and_then(|()| store.gc(&collect, &()).map(drop));
         rounds = rounds.saturating_add(1);
         thread::sleep(Duration::from_millis(20));
         if rounds > 10_000 {

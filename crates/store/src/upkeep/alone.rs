@@ -1,46 +1,54 @@
-//! One piece of upkeep at a time, where the file system has locks.
+//! One upkeep at a time, where that is to be had. It saves double work and nothing else.
 
-use crate::fs;
 use crate::layer::Directory;
 use crate::layout::LOCKS;
-use std::thread;
+use crate::{StoreError, fs};
 use std::time::{Duration, Instant};
 
-/// The lock file of upkeep.
-const NAME: &str = "upkeep";
-/// How long upkeep waits for other upkeep before it goes on beside it.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Name of the lock file, in the folder of all lock files.
+const UPKEEP: &str = "upkeep";
+/// Time between two looks.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Keeps other upkeep of a folder waiting, until it is dropped. It saves double work; nothing relies on it.
+/// The lock of upkeep, held until it is dropped, or the process dies. A child that is forked meanwhile may hold it for longer, which costs
+/// others their wait.
 #[derive(Debug)]
-pub(super) struct Alone {
-    /// Dropping it releases the lock. A child that is forked meanwhile may hold it for longer, which costs others their wait.
-    lock: Option<fs::Shared>,
-}
+pub(super) struct Alone(Option<fs::Shared>);
 
 impl Alone {
-    /// Waits until nobody else looks after the folder. Where locks are refused, or the wait is over, work goes on.
-    pub(super) fn in_(directory: &Directory) -> Self {
-        Self::within(directory, LONGEST)
-    }
-
-    /// As [`in_`](Self::in_), with a wait of this length at most.
-    pub(super) fn within(directory: &Directory, longest: Duration) -> Self {
-        let Ok(folder) = directory.uses_folder(LOCKS) else { return Self { lock: None } };
-        let Ok(lock) = fs::open_shared(&folder.join(NAME), true) else { return Self { lock: None } };
-        let from = Instant::now();
+    /// Waits for other upkeep to end, this long at most. Where locks are refused it goes on without.
+    pub(super) fn wait(directory: &Directory, wait: Duration) -> Result<Self, StoreError> {
+        let folder = directory.uses_folder(LOCKS)?;
+        let start = Instant::now();
+        let Ok(file) = fs::open_shared(&folder.join(UPKEEP), true) else { return Ok(Self(None)) };
         loop {
-            match lock.try_lock() {
-                Ok(true) => return Self { lock: Some(lock) },
-                Ok(false) if from.elapsed() < longest => thread::sleep(NAP),
-                Ok(false) | Err(_) => return Self { lock: None },
+            match file.try_lock() {
+                Ok(true) => return Ok(Self(Some(file))),
+                Ok(false) if start.elapsed() < wait => std::thread::sleep(NAP),
+                Ok(false) => {
+                    tracing::info!(
+                        store = %directory.root().display(),
+                        waited_s = start.elapsed().as_secs(),
+                        "other upkeep of this store is still at work; both go on"
+                    );
+                    return Ok(Self(None));
+                }
+                Err(_) => return Ok(Self(None)),
             }
         }
     }
 
-    /// Whether nobody else who takes the lock is at work.
+    /// Whether no other upkeep that takes the lock is at work.
     pub(super) fn is_certain(&self) -> bool {
-        self.lock.is_some()
+        self.0.is_some()
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if let Some(file) = &self.0 {
+            // A copy of the descriptor in a child would keep it.
+            let _ = file.unlock();
+        }
     }
 }

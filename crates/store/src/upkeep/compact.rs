@@ -11,7 +11,7 @@ use super::alone::Alone;
 use super::carry::NewStamps;
 use super::gather::{Folded, Gathered};
 use super::generation::{self, Claim};
-use super::progress::{Counter, Progress, UpkeepStep};
+use super::progress::{Counter, UpkeepProgress};
 use super::trash::{self, Condemned};
 use super::withdraw::withdraw;
 use crate::entry::check_limit;
@@ -83,8 +83,8 @@ impl Store {
     ///
     /// # Errors
     /// The store may not be written, or the pack could not be. What was there is still there then.
-    pub fn compact(&self, options: &CompactOptions, mut progress: impl FnMut(UpkeepStep)) -> Result<CompactReport, StoreError> {
-        compact(self.to_write()?, self.limits(), options, &mut progress)
+    pub fn compact(&self, options: &CompactOptions, progress: &dyn UpkeepProgress) -> Result<CompactReport, StoreError> {
+        compact(self.to_write()?, self.limits(), options, progress)
     }
 }
 
@@ -92,13 +92,13 @@ fn compact(
     directory: &Directory,
     limits: &Limits,
     options: &CompactOptions,
-    progress: &mut Progress<'_>,
+    progress: &dyn UpkeepProgress,
 ) -> Result<CompactReport, StoreError> {
     if !options.files && !packs_to_fold(&directory.packs().listed(), options).contains(&true) {
         return Ok(CompactReport::default());
     }
     directory.uses_folder(PACKS)?;
-    let alone = Alone::within(directory, options.wait);
+    let alone = Alone::wait(directory, options.wait)?;
     let put_back = trash::recover(directory)?;
     if alone.is_certain() {
         generation::sweep(directory)?;
@@ -110,9 +110,9 @@ fn compact(
 
     let mut fold = Gathered::new(directory, limits, packs, is_folded);
     if options.files {
-        fold.list_loose(&mut Counter::new(progress, "listing files", None));
+        fold.list_loose(&mut Counter::new(progress, "listing files", 0));
     }
-    fold.list_packs(&mut Counter::new(progress, "listing packs", None));
+    fold.list_packs(&mut Counter::new(progress, "listing packs", 0));
     let mut report = CompactReport { put_back, ..CompactReport::default() };
     if !fold.is_empty() {
         write(directory, limits, &claim, &mut fold, progress, &mut report)?;
@@ -142,7 +142,7 @@ fn write(
     limits: &Limits,
     claim: &Claim,
     fold: &mut Gathered<'_>,
-    progress: &mut Progress<'_>,
+    progress: &dyn UpkeepProgress,
     report: &mut CompactReport,
 ) -> Result<(), StoreError> {
     let mut provenance = BTreeSet::new();
@@ -160,7 +160,7 @@ fn write(
             return Ok(());
         }
         let mut failed: Option<(usize, StoreError)> = None;
-        let mut counter = Counter::new(progress, "packing", Some(count));
+        let mut counter = Counter::new(progress, "packing", count);
         let tmp = directory.temp_folder()?;
         let written = pack::write(&tmp, &entries, &provenance, &mut |number, sink| {
             counter.one();
@@ -241,7 +241,7 @@ struct New<'n> {
 
 impl New<'_> {
     /// Removes the loose files that were packed, folder by folder.
-    fn remove_files(&self, files: &[Folded], progress: &mut Progress<'_>, report: &mut CompactReport) {
+    fn remove_files(&self, files: &[Folded], progress: &dyn UpkeepProgress, report: &mut CompactReport) {
         // What comes back from `trash` would be older than what is in the pack.
         let awaited = match (trash::awaits(self.directory), self.claim.is_overtaken()) {
             (Ok(awaited), Ok(false)) => Some(awaited),
@@ -251,7 +251,7 @@ impl New<'_> {
                 None
             }
         };
-        let mut counter = Counter::new(progress, "removing files", Some(files.len() as u64));
+        let mut counter = Counter::new(progress, "removing files", files.len() as u64);
         for folder in files.chunk_by(|a, b| a.kind == b.kind && a.name.first() == b.name.first()) {
             let mut condemned = Vec::with_capacity(folder.len());
             for file in folder {

@@ -68,7 +68,8 @@ pub(super) fn live(holdings: &Holdings) -> Marks {
     live
 }
 
-/// Plans that something may rely on which leaves no other trace.
+/// Plans that something may rely on which leaves no other trace: those that were used inside the grace age, and those that a record
+/// names which was.
 fn fresh(holdings: &Holdings, options: &GcOptions) -> Marks {
     let mut fresh = Marks::none(holdings.plans.len());
     for (plan, _) in holdings.plans.entries() {
@@ -76,10 +77,10 @@ fn fresh(holdings: &Holdings, options: &GcOptions) -> Marks {
             fresh.set(plan);
         }
     }
-    // Another use in this hour of a record in a pack would not show.
-    let now = nanos(options.now);
+    // A put of what was there already may have come between the listing of plans and that of what names them: then only the names show
+    // that it was.
     for kind in [EntryKind::PlanRecord, EntryKind::Selection] {
-        let is_in_use = |copy: &Copied| !copy.is_loose() && copy.stamp > now;
+        let is_in_use = |copy: &Copied| is_fresh(copy.stamp, options.now, options.grace);
         for naming in holdings.namings(kind) {
             if holdings.table(kind).copy(naming.record).is_some_and(is_in_use) {
                 fresh.set(naming.plan);

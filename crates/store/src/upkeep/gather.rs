@@ -102,7 +102,7 @@ impl<'d> Gathered<'d> {
     }
 
     /// Looks at every loose file.
-    pub(super) fn list_loose(&mut self, counter: &mut Counter<'_, '_>) {
+    pub(super) fn list_loose(&mut self, counter: &mut Counter<'_>) {
         for kind in EntryKind::ALL {
             for file in walk::files(self.directory.root(), kind) {
                 counter.one();
@@ -156,7 +156,7 @@ impl<'d> Gathered<'d> {
     }
 
     /// Looks at the rows of the packs that are to go. One whose rows cannot be read stays.
-    pub(super) fn list_packs(&mut self, counter: &mut Counter<'_, '_>) {
+    pub(super) fn list_packs(&mut self, counter: &mut Counter<'_>) {
         let packs = Arc::clone(&self.packs);
         for (number, pack) in packs.iter().enumerate() {
             if !self.folds(number) {
@@ -171,7 +171,7 @@ impl<'d> Gathered<'d> {
         }
     }
 
-    fn add_pack(&mut self, number: usize, pack: &Pack, counter: &mut Counter<'_, '_>) -> Result<(), StoreError> {
+    fn add_pack(&mut self, number: usize, pack: &Pack, counter: &mut Counter<'_>) -> Result<(), StoreError> {
         let rank = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
         let used = RowStamps::of(pack);
         for kind in EntryKind::ALL {

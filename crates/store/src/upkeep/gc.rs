@@ -2,9 +2,10 @@
 
 use super::alone::Alone;
 use super::decide::{Decision, decide};
+use super::generation;
 use super::leftovers::{Leftovers, clear};
 use super::pins::{self, Pin, PinSet};
-use super::progress::{Progress, UpkeepStep};
+use super::progress::UpkeepProgress;
 use super::reach::{Holdings, Wanted};
 use super::sweep::{Sweep, Swept};
 use super::usage::{Usage, measure};
@@ -16,6 +17,8 @@ use std::time::{Duration, SystemTime};
 
 /// Sweeps of one gc at most: each takes what the one before had to leave because something else still named it.
 const MOST_SWEEPS: u32 = 4;
+/// How long other upkeep is waited for before this goes on beside it.
+const ALONE: Duration = Duration::from_secs(30);
 /// The grace age that is used where none is given.
 const GRACE: Duration = Duration::from_secs(3600);
 
@@ -112,18 +115,27 @@ impl Store {
     /// # Errors
     /// The folder may not be written; pins are damaged, so that it is not known what has to stay; or the system refuses something. What
     /// was done up to then is done: nothing names what is not there.
-    pub fn gc(&self, options: &GcOptions, mut progress: impl FnMut(UpkeepStep)) -> Result<GcReport, StoreError> {
+    pub fn gc(&self, options: &GcOptions, progress: &dyn UpkeepProgress) -> Result<GcReport, StoreError> {
         let directory = self.to_write()?;
-        let _alone = (!options.dry_run).then(|| Alone::in_(directory));
-        collect(directory, self.limits(), options, &mut progress)
+        let _alone = if options.dry_run { None } else { Some(alone(directory)?) };
+        collect(directory, self.limits(), options, progress)
     }
+}
+
+/// Waits until no other upkeep is at work, and clears away what a killed compaction left to say that it is.
+pub(super) fn alone(directory: &Directory) -> Result<Alone, StoreError> {
+    let alone = Alone::wait(directory, ALONE)?;
+    if alone.is_certain() {
+        generation::sweep(directory)?;
+    }
+    Ok(alone)
 }
 
 pub(super) fn collect(
     directory: &Directory,
     limits: &Limits,
     options: &GcOptions,
-    progress: &mut Progress<'_>,
+    progress: &dyn UpkeepProgress,
 ) -> Result<GcReport, StoreError> {
     let mut report = GcReport { before: measure(directory)?, ..GcReport::default() };
     let Leftovers { files, quarantined, bytes } = clear(directory, options)?;

@@ -20,6 +20,7 @@ use crate::{StoreError, fs};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// Others that come in between, one after another, before it is given up.
 const MOST_TRIES: u32 = 1000;
@@ -120,6 +121,17 @@ pub(super) fn sweep(directory: &Directory) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// Whether a compaction is at work: one whose claim is younger than this. It may have looked at what there is a while ago.
+pub(super) fn is_claimed(directory: &Directory, younger: Duration) -> Result<bool, StoreError> {
+    let folder = directory.root().join(PACKS);
+    let claims = list(&folder)?.into_iter().filter(|name| name.to_str().and_then(layout::parse_claim).is_some());
+    let is_young = |name: OsString| {
+        let status = fs::status(&folder.join(name)).ok()?;
+        SystemTime::now().duration_since(status.changed).map_or(true, |age| age < younger).then_some(())
+    };
+    Ok(claims.filter_map(is_young).next().is_some())
 }
 
 /// What stands in the folder of packs.

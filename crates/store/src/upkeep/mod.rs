@@ -1,11 +1,10 @@
-//! Looking after a folder of the store: how much there is, what is kept, what goes.
+//! Looking after a folder of the store: how much there is, what is kept, what goes, and in how many files it stands.
 
 mod alone;
 mod away;
 mod carry;
 mod compact;
 mod decide;
-mod fold;
 mod gather;
 mod gc;
 mod generation;
@@ -17,6 +16,8 @@ mod reach;
 mod removal;
 mod remove;
 mod repair;
+mod rewrite;
+mod shorten;
 mod stamps;
 mod sweep;
 mod table;
@@ -28,7 +29,7 @@ pub use compact::{CompactOptions, CompactReport};
 pub use gc::{GcOptions, GcReport};
 pub use group::Group;
 pub use pins::{Pin, PinSet};
-pub use progress::UpkeepStep;
+pub use progress::UpkeepProgress;
 pub use remove::RemoveReport;
 pub use repair::{RepairOptions, RepairReport};
 pub use usage::{EntryInfo, KindStat, StoreStat, Usage};

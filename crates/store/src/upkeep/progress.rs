@@ -1,40 +1,36 @@
-//! How far a long piece of upkeep has come.
+//! How far upkeep has come.
 
-/// How far a long piece of upkeep has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct UpkeepStep {
-    /// What is being done, in two or three words.
-    pub what: &'static str,
-    /// Things done of it.
-    pub done: u64,
-    /// Things to do, where that is known.
-    pub total: Option<u64>,
+/// Told of how far upkeep has come, from the thread that it runs on.
+pub trait UpkeepProgress {
+    /// `done` of `all` are done of what `phase` names, such as `listing`. `all` is 0 where it is not known.
+    fn step(&self, phase: &'static str, done: u64, all: u64);
 }
 
-/// Is told how far upkeep has come, every few hundred things.
-pub(super) type Progress<'p> = dyn FnMut(UpkeepStep) + 'p;
+impl UpkeepProgress for () {
+    fn step(&self, _: &'static str, _: u64, _: u64) {}
+}
 
 /// Things between two calls.
 const EVERY: u64 = 256;
 
 /// Counts, and tells of it now and then.
-pub(super) struct Counter<'c, 'p> {
-    progress: &'c mut Progress<'p>,
-    step: UpkeepStep,
+pub(super) struct Counter<'p> {
+    progress: &'p dyn UpkeepProgress,
+    phase: &'static str,
+    done: u64,
+    all: u64,
 }
 
-impl<'c, 'p> Counter<'c, 'p> {
-    pub(super) fn new(progress: &'c mut Progress<'p>, what: &'static str, total: Option<u64>) -> Self {
-        let step = UpkeepStep { what, done: 0, total };
-        progress(step);
-        Self { progress, step }
+impl<'p> Counter<'p> {
+    pub(super) fn new(progress: &'p dyn UpkeepProgress, phase: &'static str, all: u64) -> Self {
+        progress.step(phase, 0, all);
+        Self { progress, phase, done: 0, all }
     }
 
     pub(super) fn one(&mut self) {
-        self.step.done = self.step.done.saturating_add(1);
-        if self.step.done.is_multiple_of(EVERY) {
-            (self.progress)(self.step);
+        self.done = self.done.saturating_add(1);
+        if self.done.is_multiple_of(EVERY) {
+            self.progress.step(self.phase, self.done, self.all);
         }
     }
 }

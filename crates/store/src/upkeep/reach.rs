@@ -6,7 +6,7 @@
 //! In memory are 56 bytes for each copy of an entry, 4 for each entry, 33 for each plan, and 8 for each row of a record and each code
 //! object of a plan: some 350 bytes for a plan with its record, one selection and one code object.
 
-use super::progress::{Counter, Progress};
+use super::progress::{Counter, UpkeepProgress};
 use super::stamps::{RowStamps, nanos};
 use super::table::{Copied, LOOSE, Marks, Table};
 use crate::layer::{Directory, check_rows, packed_plan, packed_record, walk};
@@ -74,7 +74,7 @@ pub(super) struct Wanted {
 
 impl Holdings {
     /// Lists the folder and reads all its records, and its plans if there is a reason to. Writes nothing.
-    pub(super) fn of(directory: &Directory, limits: &Limits, wanted: &Wanted, progress: &mut Progress<'_>) -> Self {
+    pub(super) fn of(directory: &Directory, limits: &Limits, wanted: &Wanted, progress: &dyn UpkeepProgress) -> Self {
         let mut this = Self::default();
         let mut unknown = Vec::new();
         this.packs = open_packs(directory, limits, &mut unknown);
@@ -140,9 +140,9 @@ impl Holdings {
         }
     }
 
-    fn list(&mut self, directory: &Directory, kind: EntryKind, progress: &mut Progress<'_>) -> (Table, Vec<u32>) {
+    fn list(&mut self, directory: &Directory, kind: EntryKind, progress: &dyn UpkeepProgress) -> (Table, Vec<u32>) {
         let mut copies = Vec::new();
-        let mut counter = Counter::new(progress, what_of(kind), None);
+        let mut counter = Counter::new(progress, what_of(kind), 0);
         for file in walk::files(directory.root(), kind) {
             counter.one();
             let copy = file.and_then(|(name, path)| loose_copy(name, &path));
@@ -178,12 +178,12 @@ impl Holdings {
         directory: &Directory,
         kind: EntryKind,
         limits: &Limits,
-        progress: &mut Progress<'_>,
+        progress: &dyn UpkeepProgress,
     ) -> (Table, Vec<Naming>, Marks) {
         let mut copies = Vec::new();
         let mut named = Vec::new();
         let mut is_good = Vec::new();
-        let mut counter = Counter::new(progress, what_of(kind), None);
+        let mut counter = Counter::new(progress, what_of(kind), 0);
         for file in walk::files(directory.root(), kind) {
             counter.one();
             let read = file.and_then(|(name, path)| {
@@ -254,9 +254,9 @@ impl Holdings {
         }
     }
 
-    fn open_plans(&mut self, directory: &Directory, limits: &Limits, wanted: &Wanted, progress: &mut Progress<'_>) {
+    fn open_plans(&mut self, directory: &Directory, limits: &Limits, wanted: &Wanted, progress: &dyn UpkeepProgress) {
         let count = u32::try_from(self.plans.len()).unwrap_or(u32::MAX);
-        let mut counter = Counter::new(progress, "opening plans", Some(u64::from(count)));
+        let mut counter = Counter::new(progress, "opening plans", u64::from(count));
         for plan in 0..count {
             counter.one();
             let Some(opened) = self.open_plan(directory, plan, limits) else {

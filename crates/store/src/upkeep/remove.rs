@@ -1,10 +1,9 @@
 //! Removing what is named: first whatever leads to it, then the thing itself and what it alone leads to.
 
-use super::alone::Alone;
 use super::decide::pinned;
-use super::gc::graphs;
+use super::gc::{alone, graphs};
 use super::pins::{self, Pin, PinSet};
-use super::progress::UpkeepStep;
+use super::progress::UpkeepProgress;
 use super::reach::{Holdings, Wanted};
 use super::removal::Removal;
 use super::stamps::is_fresh;
@@ -51,15 +50,15 @@ impl Store {
     ///
     /// # Errors
     /// As of [`gc`](Self::gc).
-    pub fn remove(&self, targets: &[Pin], mut progress: impl FnMut(UpkeepStep)) -> Result<RemoveReport, StoreError> {
+    pub fn remove(&self, targets: &[Pin], progress: &dyn UpkeepProgress) -> Result<RemoveReport, StoreError> {
         let directory = self.to_write()?;
-        let _alone = Alone::in_(directory);
+        let _alone = alone(directory)?;
         let mut report = RemoveReport::default();
         let mut swept = Swept::default();
         for round in 0..MOST_SWEEPS {
             let pins = pins::all(directory)?;
             let wanted = Wanted { graphs: graphs(pins.iter().flat_map(|set| &set.targets).chain(targets)), all_plans: true };
-            let mut holdings = Holdings::of(directory, self.limits(), &wanted, &mut progress);
+            let mut holdings = Holdings::of(directory, self.limits(), &wanted, progress);
             report.unknown = std::mem::take(&mut holdings.unknown);
             if !report.unknown.is_empty() {
                 break;
@@ -69,7 +68,7 @@ impl Store {
                 (report.pinned, report.missing) = (found.pinned, found.missing);
             }
             report.unknown = std::mem::take(&mut holdings.unread_plans);
-            let done = Sweep::new(directory, self.limits(), &holdings, removal).run(&mut progress)?;
+            let done = Sweep::new(directory, self.limits(), &holdings, removal).run(progress)?;
             swept.add(&done);
             if done.deferred == 0 {
                 break;

@@ -1,12 +1,11 @@
 //! Putting right what a check finds wrong.
 
-use super::alone::Alone;
-use super::fold::{NewRows, publish_rows};
-use super::gc::{GcOptions, GcReport, collect};
+use super::gc::{GcOptions, GcReport, alone, collect};
 use super::leftovers::clear;
-use super::progress::{Counter, Progress, UpkeepStep};
+use super::progress::{Counter, UpkeepProgress};
 use super::reach::{Holdings, Wanted, read_loose_record};
 use super::removal::Removal;
+use super::rewrite::{NewRows, publish_rows};
 use super::stamps::RowStamps;
 use super::sweep::{Sweep, Swept};
 use super::table::Marks;
@@ -50,8 +49,10 @@ impl Default for RepairOptions {
 pub struct RepairReport {
     /// Damaged files of one entry that were moved to `quarantine`.
     pub set_aside: u64,
-    /// Damaged packs that were moved to `quarantine`; what was good in them is in new packs.
+    /// Damaged packs that were moved to `quarantine`.
     pub packs_set_aside: u64,
+    /// Packs that were made of what is good in damaged ones.
+    pub packs_rebuilt: u64,
     /// Entries of those packs that were damaged.
     pub lost_entries: u64,
     /// Plan records that were made from their plans.
@@ -77,18 +78,18 @@ impl Store {
     ///
     /// # Errors
     /// As of [`gc`](Self::gc).
-    pub fn repair(&self, options: &RepairOptions, mut progress: impl FnMut(UpkeepStep)) -> Result<RepairReport, StoreError> {
+    pub fn repair(&self, options: &RepairOptions, progress: &dyn UpkeepProgress) -> Result<RepairReport, StoreError> {
         let directory = self.to_write()?;
-        let _alone = Alone::in_(directory);
+        let _alone = alone(directory)?;
         let collecting = GcOptions { grace: options.grace, now: options.now, ..GcOptions::default() };
         clear(directory, &collecting)?;
         let mut repair = Repair { directory, limits: self.limits(), report: RepairReport::default() };
         for kind in EntryKind::ALL {
-            repair.loose(kind, &mut progress)?;
+            repair.loose(kind, progress)?;
         }
-        repair.packs(&mut progress)?;
-        repair.names(&mut progress)?;
-        repair.report.collected = collect(directory, self.limits(), &collecting, &mut progress)?;
+        repair.packs(progress)?;
+        repair.names(progress)?;
+        repair.report.collected = collect(directory, self.limits(), &collecting, progress)?;
         Ok(repair.report)
     }
 }
@@ -101,8 +102,8 @@ struct Repair<'r> {
 
 impl Repair<'_> {
     /// Sets damaged files of one entry aside.
-    fn loose(&mut self, kind: EntryKind, progress: &mut Progress<'_>) -> Result<(), StoreError> {
-        let mut counter = Counter::new(progress, "checking files", None);
+    fn loose(&mut self, kind: EntryKind, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
+        let mut counter = Counter::new(progress, "checking files", 0);
         for file in walk::files(self.directory.root(), kind) {
             counter.one();
             let checked = match &file {
@@ -143,7 +144,7 @@ impl Repair<'_> {
     }
 
     /// Makes new packs of what is good in damaged ones.
-    fn packs(&mut self, progress: &mut Progress<'_>) -> Result<(), StoreError> {
+    fn packs(&mut self, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let folder = self.directory.root().join(PACKS);
         walk::own_folders(self.directory.root(), PACKS)?;
         for name in walk::names(&folder) {
@@ -165,7 +166,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    fn pack(&mut self, name: &str, pack: &Arc<Pack>, progress: &mut Progress<'_>) -> Result<(), StoreError> {
+    fn pack(&mut self, name: &str, pack: &Arc<Pack>, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let stamps = RowStamps::of(pack);
         let mut new = NewRows { kept: Vec::new(), hours: Vec::new(), shortened: HashMap::new() };
         let mut lost = 0_u64;
@@ -177,7 +178,7 @@ impl Repair<'_> {
                 return Ok(());
             }
         };
-        let mut counter = Counter::new(progress, "checking packs", None);
+        let mut counter = Counter::new(progress, "checking packs", 0);
         for kind in EntryKind::ALL {
             let mut seen = 0_u64;
             for row in pack.rows(kind) {
@@ -206,7 +207,12 @@ impl Repair<'_> {
             return Ok(());
         }
         if !new.kept.is_empty() {
-            publish_rows(self.directory, self.limits, pack, &new, progress)?;
+            let new = publish_rows(self.directory, self.limits, pack, &new, progress)?;
+            self.report.packs_rebuilt = self.report.packs_rebuilt.saturating_add(1);
+            if new.path() == pack.path() {
+                // Only its tables were damaged: the new one is what it should have been, and has its name.
+                return Ok(());
+            }
         }
         let to = self.directory.uses_folder(QUARANTINE)?.join(name);
         match fs::rename_away(pack.path(), &to) {
@@ -221,7 +227,7 @@ impl Repair<'_> {
     }
 
     /// Lets every name lead somewhere, and every complete plan have a record.
-    fn names(&mut self, progress: &mut Progress<'_>) -> Result<(), StoreError> {
+    fn names(&mut self, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let mut swept = Swept::default();
         for round in 0..MOST_SWEEPS {
             let wanted = Wanted { all_plans: true, ..Wanted::default() };

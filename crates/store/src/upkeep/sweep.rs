@@ -2,7 +2,7 @@
 //!
 //! Each step leaves a folder in which nothing names what is not there, so a kill or a power cut between any two of them does:
 //! 1. Loose records lose the rows that name plans which go; records without rows go. The folders are synced.
-//! 2. Packs that are to be written anew are, one after another ([`fold`](super::fold)).
+//! 2. Packs that are to be written anew are, one after another ([`rewrite`](super::rewrite)).
 //! 3. Loose plans go that no copy of a record names any more. Synced.
 //! 4. Loose blobs go that no copy of a plan needs any more. Synced.
 //!
@@ -11,17 +11,17 @@
 //! Others may be at work. A publisher that relies on what is in place stamps it and looks again, and [`away`](super::away) tells how the
 //! two find each other out; a plan that was used meanwhile is *spared*: it stays with its code objects, and its record is put back.
 //! Other upkeep makes packs: so after names have gone, packs that were not there before are looked into, and what they name is spared.
-//! Whoever makes a pack finds out in turn, after it has its name, whether what went into it is still in place.
+//! A compaction says that it is at work before it looks at what there is ([`generation`](super::generation)). So where names have gone
+//! and *then* none says so, any that comes finds them gone; where one does, it is waited for, and if it takes long, nothing that is
+//! named goes this time.
 
 use super::away::{Away, take_away};
-use super::progress::{Counter, Progress};
-use super::reach::{Holdings, open_packs, read_loose_record};
+use super::generation;
+use super::progress::{Counter, UpkeepProgress};
+use super::reach::{Holdings, open_packs};
 use super::removal::Removal;
-use super::stamps::nanos;
 use super::table::{Copied, Marks};
-use super::trash;
 use crate::layer::{Directory, packed_plan, packed_record};
-use crate::layout::TRASH;
 use crate::pack::Pack;
 use crate::plans::code_objects;
 use crate::record;
@@ -29,8 +29,16 @@ use crate::{EntryKind, Limits, StoreError, fs};
 use hipplan_serialize::{PlanRef, RootHash};
 use std::collections::{BTreeSet, HashSet};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a compaction is waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const NAP: Duration = Duration::from_millis(10);
+/// A compaction that began longer ago has been killed.
+const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 
 /// What a sweep did.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +86,8 @@ pub(super) struct Sweep<'s> {
     pub(super) deferred: Marks,
     /// Plans that stay after all.
     spared: Vec<u32>,
+    /// A compaction is at work that may have seen the names which have gone: what they named stays.
+    pub(super) is_blocked: bool,
 }
 
 impl<'s> Sweep<'s> {
@@ -85,23 +95,41 @@ impl<'s> Sweep<'s> {
         let known_packs = holdings.packs.iter().map(|pack| pack.path().to_owned()).collect();
         let deferred = Marks::none(holdings.plans.len());
         let left = vec![true; holdings.packs.len()];
-        Self { directory, limits, holdings, removal, swept: Swept::default(), known_packs, left, deferred, spared: Vec::new() }
+        Self {
+            directory,
+            limits,
+            holdings,
+            removal,
+            swept: Swept::default(),
+            known_packs,
+            left,
+            deferred,
+            spared: Vec::new(),
+            is_blocked: false,
+        }
     }
 
     /// Carries it out.
-    pub(super) fn run(mut self, progress: &mut Progress<'_>) -> Result<Swept, StoreError> {
+    pub(super) fn run(mut self, progress: &dyn UpkeepProgress) -> Result<Swept, StoreError> {
         for kind in [EntryKind::Selection, EntryKind::PlanRecord] {
             self.loose_records(kind, progress)?;
         }
         self.look_for_new_packs()?;
         for number in 0..self.holdings.packs.len() {
-            if self.removal.rewrite.get(number).copied().unwrap_or(false) {
-                self.fold(number, progress)?;
+            if !self.is_blocked && self.removal.rewrite.get(number).copied().unwrap_or(false) {
+                self.rewrite(number, progress)?;
             }
         }
-        self.loose_plans(progress)?;
-        self.look_for_new_packs()?;
-        self.loose_blobs(progress)?;
+        if !self.is_blocked {
+            self.loose_plans(progress)?;
+            self.look_for_new_packs()?;
+        }
+        if !self.is_blocked {
+            self.loose_blobs(progress)?;
+        }
+        if self.is_blocked {
+            self.swept.deferred = self.swept.deferred.saturating_add(1);
+        }
         // Some of their names went before it was known that they stay.
         for plan in std::mem::take(&mut self.spared) {
             self.restore_record(plan)?;
@@ -109,11 +137,11 @@ impl<'s> Sweep<'s> {
         Ok(self.swept)
     }
 
-    fn loose_records(&mut self, kind: EntryKind, progress: &mut Progress<'_>) -> Result<(), StoreError> {
+    fn loose_records(&mut self, kind: EntryKind, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let holdings = self.holdings;
         let (table, namings) = (holdings.table(kind), holdings.namings(kind));
         let mut touched = BTreeSet::new();
-        let mut counter = Counter::new(progress, "removing names", None);
+        let mut counter = Counter::new(progress, "removing names", 0);
         for (entry, copies) in table.entries() {
             counter.one();
             let Some(copy) = copies.first().filter(|copy| copy.is_loose()) else { continue };
@@ -127,114 +155,8 @@ impl<'s> Sweep<'s> {
         self.sync(touched)
     }
 
-    /// Takes those rows out of a loose record that lead to plans which go, or removes it.
-    fn shorten(&mut self, kind: EntryKind, copy: &Copied, whole: bool, touched: &mut BTreeSet<PathBuf>) -> Result<(), StoreError> {
-        let path = kind.file(self.directory.root(), &copy.name);
-        let record = match read_loose_record(kind, &copy.name, &path, self.limits) {
-            Ok(Some(record)) => record,
-            Ok(None) => return Ok(()),
-            // Damaged meanwhile: it names nothing.
-            Err(error) if error.is_damage() => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let rows: Vec<PlanRef> = if whole { Vec::new() } else { record.rows.iter().filter(|row| self.stays(row)).copied().collect() };
-        if rows.len() == record.rows.len() {
-            return Ok(());
-        }
-        let away = if rows.is_empty() {
-            let away = take_away(self.directory, kind, &copy.name, copy.stamp)?;
-            if away == Away::Gone {
-                self.swept.count(kind);
-            }
-            away
-        } else {
-            let bytes = record::encode(record.kind, &copy.name, &rows);
-            let away = self.replace(kind, copy, &bytes)?;
-            if away == Away::Gone {
-                self.swept.shortened = self.swept.shortened.saturating_add(1);
-            }
-            away
-        };
-        touched.extend(path.parent().map(ToOwned::to_owned));
-        match away {
-            Away::Gone | Away::Absent => {}
-            Away::InUse => self.spare_named(kind, &copy.name)?,
-        }
-        Ok(())
-    }
-
-    /// Whether a row of a record stays.
-    pub(super) fn stays(&self, row: &PlanRef) -> bool {
-        match self.holdings.plans.find(&row.root.0) {
-            Some(plan) => !self.removal.plans.has(plan),
-            None => !self.removal.dangling,
-        }
-    }
-
-    /// Puts other bytes in place of a record that has not been used or replaced since it was decided upon.
-    fn replace(&self, kind: EntryKind, copy: &Copied, bytes: &[u8]) -> Result<Away, StoreError> {
-        let path = kind.file(self.directory.root(), &copy.name);
-        let seen = match fs::status(&path) {
-            Ok(status) => status,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Away::Absent),
-            Err(e) => return Err(StoreError::io("look at", &path)(e)),
-        };
-        if nanos(seen.changed) != copy.stamp {
-            return Ok(Away::InUse);
-        }
-        // What a kill leaves there is put back only where nothing has the name.
-        let to = self.directory.uses_folder(TRASH)?.join(kind.set_aside_name(&copy.name, trash::number()));
-        let temp = self.directory.write_temp(bytes)?;
-        fs::rename(temp, &to).map_err(StoreError::io("create the file", &to))?;
-        let ours = fs::status(&to).map_err(StoreError::io("look at", &to))?.inode;
-        match fs::exchange(&to, &path) {
-            // What had the name is in the trash now.
-            Ok(true) => {}
-            Ok(false) => return self.replace_by_steps(kind, copy, &to, &seen),
-            // Other upkeep has cleared the trash, or taken the record.
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                return fs::unlink(&to).map(|_| Away::InUse).map_err(StoreError::io("remove", &to));
-            }
-            Err(e) => return Err(StoreError::io("exchange", &path)(e)),
-        }
-        match fs::status(&to) {
-            Ok(old) if old.inode == seen.inode && nanos(old.changed) == copy.stamp => {
-                fs::unlink(&to).map_err(StoreError::io("remove", &to))?;
-                return Ok(Away::Gone);
-            }
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Away::InUse),
-            _ => {}
-        }
-        // It was used or replaced a moment ago: it goes back. Where ours has been replaced too, what replaced it is newer yet.
-        fs::exchange(&to, &path).map_err(StoreError::io("move back", &path))?;
-        if fs::status(&to).is_ok_and(|back| back.inode != ours) {
-            fs::rename_away(&to, &path).map_err(StoreError::io("move back", &path))?;
-        } else {
-            fs::unlink(&to).map_err(StoreError::io("remove", &to))?;
-        }
-        Ok(Away::InUse)
-    }
-
-    /// The same where files cannot be exchanged: for a moment nothing has the name.
-    fn replace_by_steps(&self, kind: EntryKind, copy: &Copied, ours: &Path, seen: &fs::Status) -> Result<Away, StoreError> {
-        let path = kind.file(self.directory.root(), &copy.name);
-        let condemned = trash::condemn(self.directory, kind, &copy.name, seen.inode)?;
-        let is_unused = |status: Option<fs::Status>| status.is_some_and(|status| nanos(status.changed) == copy.stamp);
-        let is_in_place = match condemned {
-            Some(condemned) if is_unused(condemned.status()?) => {
-                let is_in_place = fs::rename_back(ours, &path).map_err(StoreError::io("create the file", &path))?;
-                condemned.delete()?;
-                is_in_place
-            }
-            Some(condemned) => condemned.put_back().map(|_| false)?,
-            None => false,
-        };
-        fs::unlink(ours).map_err(StoreError::io("remove", ours))?;
-        Ok(if is_in_place { Away::Gone } else { Away::InUse })
-    }
-
     /// Whatever a record names now stays.
-    fn spare_named(&mut self, kind: EntryKind, name: &[u8; 32]) -> Result<(), StoreError> {
+    pub(super) fn spare_named(&mut self, kind: EntryKind, name: &[u8; 32]) -> Result<(), StoreError> {
         let record = self.directory.record(kind, name, self.limits);
         match record {
             Ok(record) => record.iter().flat_map(|record| &record.rows).for_each(|row| self.spare_root(&row.root)),
@@ -265,6 +187,14 @@ impl<'s> Sweep<'s> {
 
     /// Spares what packs name that were not there when the folder was listed.
     pub(super) fn look_for_new_packs(&mut self) -> Result<(), StoreError> {
+        let from = Instant::now();
+        while generation::is_claimed(self.directory, FORGOTTEN)? {
+            if from.elapsed() >= LONGEST_WAIT {
+                self.is_blocked = true;
+                return Ok(());
+            }
+            thread::sleep(NAP);
+        }
         let mut unknown = Vec::new();
         let packs = open_packs(self.directory, self.limits, &mut unknown);
         if let Some(error) = unknown.into_iter().next() {
@@ -324,11 +254,11 @@ impl<'s> Sweep<'s> {
         self.left.get(pack).copied().unwrap_or(true)
     }
 
-    fn loose_plans(&mut self, progress: &mut Progress<'_>) -> Result<(), StoreError> {
+    fn loose_plans(&mut self, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let named = self.named_by_packs(None);
         let holdings = self.holdings;
         let mut touched = BTreeSet::new();
-        let mut counter = Counter::new(progress, "removing plans", None);
+        let mut counter = Counter::new(progress, "removing plans", 0);
         for (plan, copies) in holdings.plans.entries() {
             counter.one();
             if !self.removal.plans.has(plan) {
@@ -371,14 +301,18 @@ impl<'s> Sweep<'s> {
             return Ok(());
         }
         let row = PlanRef { key, root: RootHash(copy.name), size: copy.size };
-        if !matches!(self.directory.plan(&row, self.limits), Ok(Some(_))) {
-            return Ok(());
+        // As a publisher does: other upkeep that takes the plan away sees the stamp, or the plan is found to be gone here.
+        let missing = |path| StoreError::MissingTarget { path, what: "plan", named_by: format!("plan key {key}") };
+        match self.directory.require_durable(EntryKind::Plan, &copy.name, copy.size, missing) {
+            Ok(()) => {}
+            Err(error) if error.is_damage() => return Ok(()),
+            Err(error) => return Err(error),
         }
         let bytes = record::encode(record::RecordKind::Plan, &key.0, &[row]);
         self.directory.publish_new(EntryKind::PlanRecord, &key.0, &bytes).map(drop)
     }
 
-    fn loose_blobs(&mut self, progress: &mut Progress<'_>) -> Result<(), StoreError> {
+    fn loose_blobs(&mut self, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let holdings = self.holdings;
         let mut needed = Marks::none(holdings.blobs.len());
         for &(plan, blob) in &holdings.needs {
@@ -387,7 +321,7 @@ impl<'s> Sweep<'s> {
             }
         }
         let mut touched = BTreeSet::new();
-        let mut counter = Counter::new(progress, "removing blobs", None);
+        let mut counter = Counter::new(progress, "removing blobs", 0);
         for (blob, copies) in holdings.blobs.entries() {
             counter.one();
             let Some(copy) = copies.first().filter(|copy| copy.is_loose()) else { continue };

@@ -5,7 +5,8 @@ use super::trash::condemn_pack;
 use crate::layer::{Directory, packed_plan, packed_record};
 use crate::pack::{Pack, PackRow};
 use crate::plans::code_objects;
-use crate::{EntryKind, Limits, StoreError};
+use crate::{EntryKind, Limits, StoreError, record};
+use hipplan_serialize::ContentHash;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub(super) fn withdraw(directory: &Directory, limits: &Limits, pack: &Arc<Pack>,
             EntryKind::Blob | EntryKind::Plan => put_loose(directory, pack, kind, &name)?,
             EntryKind::PlanRecord | EntryKind::Selection => {
                 let Some(row) = pack.find(kind, &name)? else { continue };
-                directory.publish_new(kind, &name, &pack.read(&row, row.size)?).map(drop)?;
+                put_record_loose(directory, kind, &name, &pack.read(&row, row.size)?)?;
             }
         }
     }
@@ -72,4 +73,25 @@ pub(super) fn put_loose(directory: &Directory, pack: &Arc<Pack>, kind: EntryKind
     let Some(row) = pack.find(kind, name)? else { return Ok(()) };
     let bytes = pack.read(&row, row.size)?;
     directory.publish(kind, name, &bytes).map(drop)
+}
+
+/// Makes a loose file of a record, unless something it leads to has gone: then nobody relies on it, for who does has stamped that too.
+pub(super) fn put_record_loose(directory: &Directory, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<(), StoreError> {
+    let Ok(record) = record::decode(kind, name, bytes) else { return Ok(()) };
+    let require = |of: EntryKind, named: &[u8; 32], size: u64| {
+        let named_by = format!("{} {}", kind.word(), ContentHash(*name));
+        match directory.require_durable(of, named, size, |path| StoreError::MissingTarget { path, what: of.word(), named_by }) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_damage() => Ok(false),
+            Err(error) => Err(error),
+        }
+    };
+    for plan in &record.rows {
+        let is_there = require(EntryKind::Plan, &plan.root.0, plan.size)?
+            && (kind == EntryKind::PlanRecord || require(EntryKind::PlanRecord, &plan.key.0, record::size_of_rows(1))?);
+        if !is_there {
+            return Ok(());
+        }
+    }
+    directory.publish_new(kind, name, bytes).map(drop)
 }

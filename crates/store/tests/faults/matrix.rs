@@ -90,7 +90,7 @@ fn matrix(name: &str) {
                 let is_long = calls.len() > 300;
                 if matches!(which, Which::From(_))
                     && !matches!(fault, "EIO" | "short")
-                    && (is_long || !matches!(fault, "EACCES" | "ENOENT"))
+                    && (is_long || !matches!(fault, "EACCES" | "ESTALE"))
                 {
                     continue;
                 }

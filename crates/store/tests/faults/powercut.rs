@@ -110,7 +110,7 @@ impl States {
         let what = format_args!("{}, moment {}, state {}", self.name, self.moments, self.seen.len());
         check(&root, kept, &what);
         // Now and then: the next writer can go on.
-        if self.seen.len() % 16 == 0 {
+        if self.seen.len().is_multiple_of(16) {
             let store = Store::open(&root, Mode::ReadWrite).unwrap();
             let values = Values::of(77);
             assert_eq!(values.put(&store).len(), 3, "{what}");
@@ -254,7 +254,7 @@ fn collect(folder: &Path, recorder: &Recorder) {
     recorder.must_find(Values::of(1).promises());
     let mut options = GcOptions::default();
     options.max_bytes = Some(0);
-    let report = store.gc(&options, |_| {}).unwrap();
+    let report = store.gc(&options, &()).unwrap();
     assert!(report.evicted > 0, "{report:?}");
     recorder.must_find(Values::of(1).promises());
 }
@@ -273,13 +273,13 @@ fn collecting_packs() {
 fn folding_loose_files_and_packs() {
     record("compact", scenario::of("compact").before, |folder, recorder| {
         let store = Store::open(scenario::root(folder), Mode::ReadWrite).unwrap();
-        let report = store.compact(&CompactOptions::default(), |_| {}).unwrap();
+        let report = store.compact(&CompactOptions::default(), &()).unwrap();
         assert!(report.files_folded > 0, "{report:?}");
         recorder.must_also_find([]);
         put_step_by_step(&store, &Values::of(5), recorder);
         let mut options = CompactOptions::default();
         options.all = true;
-        let report = store.compact(&options, |_| {}).unwrap();
+        let report = store.compact(&options, &()).unwrap();
         assert!(report.packs_folded > 0, "{report:?}");
         recorder.must_also_find([]);
     });

@@ -241,7 +241,7 @@ fn two_packs(folder: &Path) -> Vec<Promise> {
     let [first, second] = asked_for();
     assert!(store.put_selection(&first.key, &[second.id]).unwrap().is_persisted());
     assert!(store.put_selection(&first.key, &[first.id]).unwrap().is_persisted());
-    store.compact(&CompactOptions::default(), |_| {}).unwrap();
+    store.compact(&CompactOptions::default(), &()).unwrap();
     promised
 }
 
@@ -257,7 +257,7 @@ fn compact_all(folder: &Path) -> Vec<Promise> {
 
 fn compact_with(folder: &Path, mut options: CompactOptions) -> Vec<Promise> {
     options.wait = Duration::from_millis(20);
-    drop(open(folder).compact(&options, |_| {}));
+    drop(open(folder).compact(&options, &()));
     Vec::new()
 }
 
@@ -294,7 +294,7 @@ fn gc_all(folder: &Path) -> Vec<Promise> {
     let mut options = GcOptions::default();
     options.max_bytes = Some(0);
     // What cannot be done is left to the next; nobody waits for it.
-    drop(open(folder).gc(&options, |_| {}));
+    drop(open(folder).gc(&options, &()));
     Vec::new()
 }
 

@@ -60,7 +60,7 @@ impl Values {
     pub(crate) fn put_into(&self, store: &Store, key: &SelectionKey) -> Vec<Promise> {
         let mut promised = self.put_plan(store);
         let selection = degraded(store.add_to_set(key, &self.id));
-        promised.extend(selection.is_persisted().then(|| Promise::InSet(*key, self.id)));
+        promised.extend(selection.is_persisted().then_some(Promise::InSet(*key, self.id)));
         promised
     }
 

@@ -174,6 +174,22 @@ fn one_bad_entry_does_not_sink_the_rest() {
 }
 
 #[test]
+fn a_plan_record_that_is_damaged_in_a_bundle_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("b.hpbundle");
+    let origin = store_in(dir.path(), "origin");
+    let (plan, _, key) = fill(&origin, b"one");
+    export_all(&origin, &file);
+    damage(&file, &record::encode(RecordKind::Plan, &plan.key.0, &[plan]));
+    let target = store_in(dir.path(), "target");
+    let report = target.import(&file, &LayerOptions::default()).unwrap();
+    assert_eq!((report.new, report.problems.len()), ([1; 4], 1));
+    assert_eq!(target.find_plan(&plan.key).hit(), Some(plan));
+    assert_eq!(rows(&target, &key), [plan]);
+    assert!(target.verify().is_clean(), "{:?}", target.verify());
+}
+
+#[test]
 fn each_way_of_being_no_bundle_is_told_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("b.hpbundle");
@@ -290,12 +306,15 @@ fn an_import_replaces_what_is_damaged_and_its_pack_is_seen_by_others() {
     assert!(loose.get_plan(&plan).hit().is_some());
 }
 
+/// A selection: its name, whether it is a set, and the plans that it names.
+type Named = (u8, bool, Vec<(u8, u8)>);
+
 /// What a random bundle is made of: plans by number and engine, and records that name some of them.
 #[derive(Debug, Clone)]
 struct Model {
     plans: Vec<(u8, u8)>,
     records: Vec<(u8, u8, u8)>,
-    selections: Vec<(u8, bool, Vec<(u8, u8)>)>,
+    selections: Vec<Named>,
     lines: Vec<u8>,
     bad: Option<usize>,
 }

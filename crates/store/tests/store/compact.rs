@@ -12,13 +12,13 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) fn compact(store: &Store) -> CompactReport {
-    store.compact(&CompactOptions::default(), |_| ()).unwrap()
+    store.compact(&CompactOptions::default(), &()).unwrap()
 }
 
 fn compact_all(store: &Store) -> CompactReport {
     let mut options = CompactOptions::default();
     options.all = true;
-    store.compact(&options, |_| ()).unwrap()
+    store.compact(&options, &()).unwrap()
 }
 
 /// What was put of a graph.
@@ -92,7 +92,7 @@ fn loose_files_become_one_pack_and_everything_is_found() {
     assert_eq!((report.entries, report.files_folded, report.files_kept, report.packs_folded), (160, 160, 0, 0), "{report:?}");
     assert!(report.damaged == 0 && report.left == 0 && report.problems.is_empty() && report.put_back.is_empty(), "{report:?}");
     assert_eq!(packs(&store).len(), 1);
-    assert_eq!(loose(&store), [PathBuf::new(); 0]);
+    assert_eq!(loose(&store), Vec::<PathBuf>::new());
     assert_whole(&store, &puts, "after the first");
     // Nothing to do, nothing done.
     let before = tree(store.root());
@@ -102,7 +102,7 @@ fn loose_files_become_one_pack_and_everything_is_found() {
     // What is in the pack is not written again.
     let again: Vec<Put> = graphs(0..40).map(|graph| put_graph(&store, &graph)).collect();
     assert_eq!(again, puts);
-    assert_eq!(loose(&store), [PathBuf::new(); 0]);
+    assert_eq!(loose(&store), Vec::<PathBuf>::new());
 
     puts.extend(graphs(40..50).map(|graph| put_graph(&store, &graph)));
     let report = compact(&store);
@@ -111,7 +111,7 @@ fn loose_files_become_one_pack_and_everything_is_found() {
     assert_eq!((report.entries, report.packs_folded, packs(&store).len()), (200, 2, 1));
     assert_whole(&store, &puts, "after all");
     assert!(files(store.root(), "packs").len() <= 2, "a pack and its stamps: {:?}", files(store.root(), "packs"));
-    assert_eq!(files(store.root(), "trash"), [PathBuf::new(); 0]);
+    assert_eq!(files(store.root(), "trash"), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn small_packs_are_folded_when_there_are_many_and_large_ones_stay() {
     let mut most = 0;
     for graph in graphs(300..312) {
         puts.push(put_graph(&store, &graph));
-        store.compact(&options, |_| ()).unwrap();
+        store.compact(&options, &()).unwrap();
         most = most.max(packs(&store).len());
     }
     assert!(most <= 6, "{most}");
@@ -275,13 +275,13 @@ fn a_call_that_fails_loses_nothing() {
     let mut options = CompactOptions::default();
     options.all = true;
     // What cannot be removed or written is told, and nothing more.
-    let act = |store: &Store| drop(store.compact(&options, |_| ()));
+    let act = |store: &Store| drop(store.compact(&options, &()));
     fail_each_call(fresh, act, |store, puts: &Vec<Put>, what| {
         assert_whole(store, puts, what);
         // The next one finishes what was left.
         compact_all(store);
         assert_whole(store, puts, what);
-        assert_eq!(files(store.root(), "trash"), [PathBuf::new(); 0], "{what}");
+        assert_eq!(files(store.root(), "trash"), Vec::<PathBuf>::new(), "{what}");
         assert_eq!((loose(store), packs(store).len()), (Vec::new(), 1), "{what}");
     });
 }
@@ -401,7 +401,7 @@ fn compactions_at_once_are_right() {
     let other = |store: &Store| {
         let id = put(store, &newer);
         assert!(store.put_selection(&key, &[id]).unwrap().is_persisted());
-        store.compact(&options, |_| ()).unwrap();
+        store.compact(&options, &()).unwrap();
     };
     in_between(fresh, other, |store, what| {
         let newest = put(store, &newer);
@@ -494,6 +494,6 @@ fn a_store_that_may_not_be_written_is_not() {
     put_graph(&store, b"g");
     let before = tree(store.root());
     let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
-    assert_eq!(reader.compact(&CompactOptions::default(), |_| ()).unwrap_err().code(), "read-only");
+    assert_eq!(reader.compact(&CompactOptions::default(), &()).unwrap_err().code(), "read-only");
     assert_eq!(tree(store.root()), before);
 }

@@ -41,7 +41,7 @@ fn a_group_is_one_pack_of_the_same_bytes_whatever_the_order() {
             let id = put_graph(&group, graph);
             assert!(group.add_to_set(&all, &id).unwrap().is_persisted());
         }
-        assert_eq!(packs(&store), [PathBuf::new(); 0], "not before it is committed");
+        assert_eq!(packs(&store), Vec::<PathBuf>::new(), "not before it is committed");
         assert!(is_new(&group.commit().unwrap()));
         assert!(matches!(group.commit().unwrap(), Persisted::Unchanged));
         assert_eq!((packs(&store).len(), loose(&store).len()), (1, 0));
@@ -231,13 +231,13 @@ fn a_call_that_fails_loses_nothing_that_was_there_and_the_next_commit_brings_the
     // Every call of the commit itself.
     let commit = |store: &Store| {
         let group = store.group();
-        graphs.iter().for_each(|graph| drop(with_hook(|_: Op<'_>| Verdict::Go, || put_graph(&group, graph))));
+        graphs.iter().for_each(|graph| _ = with_hook(|_: Op<'_>| Verdict::Go, || put_graph(&group, graph)));
         drop(group.commit());
     };
     fail_each_call(fresh, commit, |store, (_, before), what| {
         assert_whole(store, before, what);
         let group = store.group();
-        graphs.iter().for_each(|graph| drop(put_graph(&group, graph)));
+        graphs.iter().for_each(|graph| _ = put_graph(&group, graph));
         assert!(group.commit().unwrap().is_persisted(), "{what}");
         assert_whole(store, &expected, what);
     });

@@ -25,7 +25,7 @@ fn pinned_things_stay_with_all_that_they_reach() {
         assert_eq!(found(&store), [true, true, true, false, false], "{packed}");
         assert_clean(&store);
 
-        let removed = store.remove(&[Pin::Plan(ids[0].key), Pin::Graph(graph(2))], |_| ()).unwrap();
+        let removed = store.remove(&[Pin::Plan(ids[0].key), Pin::Graph(graph(2))], &()).unwrap();
         assert_eq!((removed.plans, removed.pinned.len()), (0, 2));
         assert!(store.unpin("graphs").unwrap() && !store.unpin("graphs").unwrap());
         age(&store, 30 * HOUR);
@@ -46,8 +46,8 @@ fn damaged_pins_keep_everything() {
     for text in ["", "plan", &good[..good.len() - 1], &good.to_uppercase(), &format!("{good}\n"), "blob 00\n", "\u{0}\n"] {
         fs::write(&path, text).unwrap();
         for error in [
-            store.gc(&Default::default(), |_| ()).unwrap_err(),
-            store.remove(&[Pin::Plan(id.key)], |_| ()).unwrap_err(),
+            store.gc(&Default::default(), &()).unwrap_err(),
+            store.remove(&[Pin::Plan(id.key)], &()).unwrap_err(),
             store.pins().unwrap_err(),
         ] {
             assert_eq!((error.code(), error.path()), ("pins", Some(&*path)), "{text:?}: {error}");
@@ -56,9 +56,9 @@ fn damaged_pins_keep_everything() {
     }
     fs::remove_file(&path).unwrap();
     fs::write(store.root().join("pins/.hidden~"), &good).unwrap();
-    assert_eq!(store.gc(&Default::default(), |_| ()).unwrap_err().code(), "pins");
+    assert_eq!(store.gc(&Default::default(), &()).unwrap_err().code(), "pins");
     fs::remove_file(store.root().join("pins/.hidden~")).unwrap();
-    assert!(store.gc(&Default::default(), |_| ()).is_ok());
+    assert!(store.gc(&Default::default(), &()).is_ok());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_plan_goes_with_what_names_it_and_what_it_alone_needs() {
         age(&store, 2 * HOUR);
         let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
         let nothing = Pin::Graph(GraphKey([9; 32]));
-        let report = store.remove(&[Pin::Plan(gone.key), nothing], |_| ()).unwrap();
+        let report = store.remove(&[Pin::Plan(gone.key), nothing], &()).unwrap();
         assert_eq!((report.plans, report.blobs, report.records, report.shortened), (1, 1, 2, 1), "{packed} {report:?}");
         assert_eq!(report.missing, [nothing]);
         assert_eq!(store.find_selection(&both).hit().unwrap().plans, [stays]);
@@ -114,7 +114,7 @@ fn a_selection_goes_with_the_plans_that_no_other_names() {
         }
         age(&store, 2 * HOUR);
         let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
-        let report = store.remove(&[Pin::Selection(both)], |_| ()).unwrap();
+        let report = store.remove(&[Pin::Selection(both)], &()).unwrap();
         assert_eq!((report.plans, report.records), (1, 2), "{packed} {report:?}");
         assert!(store.find_selection(&both).hit().is_none() && store.get_plan(&one).hit().is_none());
         assert_eq!(store.find_selection(&other).hit().unwrap().plans, [two]);

@@ -87,7 +87,7 @@ pub(crate) fn packs(store: &Store) -> Vec<PathBuf> {
 pub(crate) fn gc(store: &Store, change: impl FnOnce(&mut GcOptions)) -> GcReport {
     let mut options = GcOptions::default();
     change(&mut options);
-    store.gc(&options, |_| ()).unwrap()
+    store.gc(&options, &()).unwrap()
 }
 
 /// Nothing is wrong, and nothing is left over.

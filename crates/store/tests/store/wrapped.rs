@@ -46,7 +46,7 @@ fn what_is_wrapped_comes_out_as_it_went_in() {
     let report = target.import(&packed, &LayerOptions::default()).unwrap();
     assert_eq!(report.new, [40; 4]);
     assert!(tree(&target.root().join("tmp")).is_empty());
-    merge_bundles(&[packed.clone()], &again, &Limits::default()).unwrap();
+    merge_bundles(std::slice::from_ref(&packed), &again, &Limits::default()).unwrap();
     assert_eq!(std::fs::read(&again).unwrap(), std::fs::read(&file).unwrap());
     let facts = bundle_facts(&packed, dir.path(), true, &Limits::default()).unwrap();
     assert!(facts.is_wrapped && facts.report.unwrap().is_clean());

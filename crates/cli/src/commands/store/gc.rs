@@ -42,7 +42,7 @@ impl Gc {
         (options.max_bytes, options.max_files, options.max_age) = (self.max_bytes, self.max_files, self.max_age);
         (options.grace, options.dry_run) = (self.grace, self.dry_run);
         let steps = Steps::new(global);
-        let report = store.gc(&options, |step| steps.show(step))?;
+        let report = store.gc(&options, &steps)?;
         drop(steps);
         print(global, &report, self.dry_run)?;
         Ok(if report.is_over || !report.unknown.is_empty() { Exit::Findings } else { Exit::Good })

@@ -33,8 +33,6 @@ enum StoreCommand {
     Verify,
     /// Remove what nothing reaches, and what limits leave no room for
     Gc(gc::Gc),
-    /// Fold the files of the store into few
-    Compact(compact::Compact),
     /// Remove plans, selections, or all plans of a graph
     Rm(rm::Rm),
     /// Keep plans, selections, or all plans of a graph from removal
@@ -43,6 +41,8 @@ enum StoreCommand {
     Unpin(pins::Unpin),
     /// List the pins
     Pins(pins::List),
+    /// Fold loose files and small packs into one pack
+    Compact(compact::Compact),
     /// Put right what `verify` finds wrong
     Repair(repair::Repair),
     /// Try whether a folder is a good place for a store
@@ -57,11 +57,11 @@ impl Store {
             StoreCommand::Stat(command) => command.run(global),
             StoreCommand::Verify => super::verify::verify_store(global),
             StoreCommand::Gc(command) => command.run(global),
-            StoreCommand::Compact(command) => command.run(global),
             StoreCommand::Rm(command) => command.run(global),
             StoreCommand::Pin(command) => command.run(global),
             StoreCommand::Unpin(command) => command.run(global),
             StoreCommand::Pins(command) => command.run(global),
+            StoreCommand::Compact(command) => command.run(global),
             StoreCommand::Repair(command) => command.run(global),
             StoreCommand::Selftest(command) => command.run(global),
         }

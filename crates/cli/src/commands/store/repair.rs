@@ -24,13 +24,14 @@ impl Repair {
         let mut options = RepairOptions::default();
         options.grace = self.grace;
         let steps = Steps::new(global);
-        let report = store.repair(&options, |step| steps.show(step))?;
+        let report = store.repair(&options, &steps)?;
         drop(steps);
         let collected = &report.collected;
         if global.json {
             output::json(&json!({
                 "set_aside": report.set_aside,
                 "packs_set_aside": report.packs_set_aside,
+                "packs_rebuilt": report.packs_rebuilt,
                 "lost_entries": report.lost_entries,
                 "rebuilt_records": report.rebuilt,
                 "incomplete_plans": report.incomplete,
@@ -45,8 +46,8 @@ impl Repair {
                 output::problem(problem)?;
             }
             output::line(format_args!(
-                "set aside {} damaged files and {} packs ({} entries of them lost)",
-                report.set_aside, report.packs_set_aside, report.lost_entries
+                "set aside {} damaged files and {} packs; {} packs made of what is good in them, {} entries lost",
+                report.set_aside, report.packs_set_aside, report.packs_rebuilt, report.lost_entries
             ))?;
             output::line(format_args!(
                 "made {} plan records anew, shortened {} records, removed {} records, {} incomplete plans",

@@ -25,7 +25,7 @@ impl Rm {
         let store = location::existing(global)?;
         let targets = self.named.resolve(&store)?;
         let steps = Steps::new(global);
-        let report = store.remove(&targets, |step| steps.show(step))?;
+        let report = store.remove(&targets, &steps)?;
         drop(steps);
         let texts = |pins: &[hipplan::Pin]| pins.iter().map(ToString::to_string).collect::<Vec<_>>();
         if global.json {

@@ -8,13 +8,13 @@
 //! A row stays for this time if something outside of the pack still leads to it: a plan that a record in another pack names, a blob that
 //! a plan elsewhere needs.
 
-use super::progress::{Counter, Progress};
+use super::progress::{Counter, UpkeepProgress};
 use super::reach::Holdings;
 use super::stamps::{RowStamps, row_count};
 use super::sweep::{Sweep, namings_of};
 use super::table::{Copied, Marks};
 use super::trash::condemn_pack;
-use super::withdraw::{put_loose, withdraw};
+use super::withdraw::{put_loose, put_record_loose, withdraw};
 use crate::layer::{Directory, packed_record};
 use crate::layout::{self, PACKS};
 use crate::pack::{NewEntry, Pack, PackRow, Used, write};
@@ -52,7 +52,7 @@ struct Dropped {
 
 impl Sweep<'_> {
     /// Writes a pack anew.
-    pub(super) fn fold(&mut self, number: usize, progress: &mut Progress<'_>) -> Result<(), StoreError> {
+    pub(super) fn rewrite(&mut self, number: usize, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let holdings = self.holdings;
         let Some(pack) = holdings.packs.get(number) else { return Ok(()) };
         // From here on everybody stamps the same file.
@@ -64,6 +64,11 @@ impl Sweep<'_> {
             return Ok(());
         }
         let new = if sorted.rows.kept.is_empty() { None } else { Some(self.publish_pack(pack, &sorted, progress)?) };
+        if new.as_ref().is_some_and(|new| new.path() == pack.path()) {
+            // The old one said of itself what is true of the new one: it was damaged, and has been replaced.
+            self.keep_all_of(number);
+            return Ok(());
+        }
         let Some(old) = condemn_pack(self.directory, pack.path(), pack.status().inode)? else {
             // Others have made something else of it.
             if let Some(new) = new {
@@ -77,6 +82,16 @@ impl Sweep<'_> {
         }
         self.sync(BTreeSet::from([self.directory.root().join(PACKS)]))?;
         self.look_for_new_packs()?;
+        if self.is_blocked {
+            old.put_back()?;
+            if let Some(new) = new {
+                withdraw(self.directory, self.limits, &new, &sorted.rows.hours)?;
+            }
+            if let Some(mark) = self.left.get_mut(number) {
+                *mark = true;
+            }
+            return Ok(());
+        }
         self.put_beside(pack, &sorted)?;
         let is_gone = old.delete()?;
         drop(self.directory.packs().refresh());
@@ -216,7 +231,7 @@ impl Sweep<'_> {
     }
 
     /// Writes the rows that stay into a new pack, and gives it its name.
-    fn publish_pack(&mut self, pack: &Arc<Pack>, sorted: &Sorted, progress: &mut Progress<'_>) -> Result<Arc<Pack>, StoreError> {
+    fn publish_pack(&mut self, pack: &Arc<Pack>, sorted: &Sorted, progress: &dyn UpkeepProgress) -> Result<Arc<Pack>, StoreError> {
         let new = publish_rows(self.directory, self.limits, pack, &sorted.rows, progress)?;
         self.know_pack(new.path().to_owned());
         Ok(new)
@@ -264,7 +279,7 @@ impl Sweep<'_> {
             }
         }
         for (kind, name, bytes) in records {
-            self.directory.publish_new(kind, &name, &bytes)?;
+            put_record_loose(self.directory, kind, &name, &bytes)?;
         }
         Ok(())
     }
@@ -294,9 +309,9 @@ pub(super) fn publish_rows(
     limits: &Limits,
     pack: &Arc<Pack>,
     new: &NewRows,
-    progress: &mut Progress<'_>,
+    progress: &dyn UpkeepProgress,
 ) -> Result<Arc<Pack>, StoreError> {
-    let mut counter = Counter::new(progress, "writing packs anew", Some(new.kept.len() as u64));
+    let mut counter = Counter::new(progress, "writing packs anew", new.kept.len() as u64);
     let mut rows = EntryKind::ALL.into_iter().flat_map(|kind| pack.rows(kind));
     let tmp = directory.temp_folder()?;
     // A pack whose tables are damaged may have lost it.
