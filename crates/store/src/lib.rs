@@ -45,6 +45,7 @@ mod plans;
 pub mod record;
 mod remote;
 mod selections;
+mod selftest;
 mod store;
 mod turn;
 mod upkeep;
@@ -67,6 +68,7 @@ pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
+pub use selftest::{SelftestCheck, SelftestOptions, SelftestOutcome, SelftestReport, selftest, selftest_child};
 pub use store::{Mode, Store};
 pub use turn::{Turn, TurnOptions, Turned};
 pub use upkeep::{

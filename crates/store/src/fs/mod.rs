@@ -7,6 +7,7 @@ mod access;
 mod lock;
 mod map;
 mod op;
+mod probe;
 mod write;
 
 pub(crate) use access::{make_private_folder, may_write, user};
@@ -14,6 +15,7 @@ pub(crate) use lock::host_name;
 pub(crate) use map::{Map, is_local};
 #[cfg(any(test, feature = "testing"))]
 pub use op::{Hook, Op, Verdict, with_hook};
+pub(crate) use probe::{file_system, remove_tree, set_changed, syncs_folders};
 pub(crate) use write::{Temp, create_temp, exchange, rename, rename_away, rename_back, rename_new, try_rename_new, write_new, write_temp};
 
 use hipplan_serialize::AlignedBytes;

@@ -13,6 +13,7 @@ use super::gather::{Folded, Gathered};
 use super::generation::{self, Claim};
 use super::progress::{Counter, UpkeepProgress};
 use super::trash::{self, Condemned};
+use super::withdraw::withdraw;
 use crate::entry::check_limit;
 use crate::layer::{Directory, hours};
 use crate::layout::{self, PACKS};
@@ -171,13 +172,23 @@ fn write(
         tries = tries.saturating_add(1);
         match (written, failed) {
             (Ok(written), None) => break (written, count),
+            // Other upkeep is at work, and what is left of what it takes away does not belong together.
+            (Err(_), Some((_, error))) if error.is_not_found() => return Ok(()),
             (Err(_), Some((number, _))) if tries < MOST_WRITES => fold.check_from(number),
             (_, Some((_, error))) | (Err(error), None) => return Err(error),
         }
     };
-    report.entries = count;
-    report.bytes = written.bytes;
+    let bytes = written.bytes;
     let pack = publish(directory, claim, fold, written)?;
+    // The name of the pack first, then the look at what went into it: gc takes names away first, and then looks for packs. So one of the two
+    // finds the other out.
+    if !fold.is_in_place()? {
+        return match Pack::open(&pack, limits)? {
+            Some(pack) => withdraw(directory, limits, &Arc::new(pack), &fold.stamps()),
+            None => Ok(()),
+        };
+    }
+    (report.entries, report.bytes) = (count, bytes);
     let stamps = NewStamps::open(&pack, limits);
     remove_packs(directory, fold, &pack, &stamps, report);
     let new = New { directory, claim, path: &pack, stamps: &stamps };
@@ -190,7 +201,8 @@ fn write(
 /// Stamps first: who opens the pack may add to them at once.
 fn publish(directory: &Directory, claim: &Claim, fold: &Gathered<'_>, written: Written) -> Result<PathBuf, StoreError> {
     let used = directory.root().join(PACKS).join(layout::pack_name(claim.generation, &written.root)).with_extension("used");
-    let stamps = directory.write_temp(&fold.stamps())?;
+    let stamps: Vec<u8> = fold.stamps().into_iter().flat_map(u32::to_le_bytes).collect();
+    let stamps = directory.write_temp(&stamps)?;
     fs::rename(stamps, &used).map_err(StoreError::io("create the file", &used))?;
     claim.publish(directory, written).inspect_err(|_| drop(fs::unlink(&used)))
 }

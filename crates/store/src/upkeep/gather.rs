@@ -234,9 +234,8 @@ impl<'d> Gathered<'d> {
     }
 
     /// Stamps of what was chosen, in the order of the pack.
-    pub(super) fn stamps(&self) -> Vec<u8> {
-        let stamps = self.chosen.iter().filter_map(|&place| self.candidates.get(place)).map(|candidate| candidate.stamp);
-        stamps.flat_map(u32::to_le_bytes).collect()
+    pub(super) fn stamps(&self) -> Vec<u32> {
+        self.chosen.iter().filter_map(|&place| self.candidates.get(place)).map(|candidate| candidate.stamp).collect()
     }
 
     /// Hands the bytes of an entry that was chosen to the sink. They are right if this succeeds; an error of the sink is `Ok(Err)`.
@@ -330,6 +329,22 @@ impl<'d> Gathered<'d> {
         chosen
             .filter_map(|&Candidate { kind, name, stamp, .. }| Some(Folded { kind, name, stamp, inode: *self.inodes.get(&(kind, name))? }))
             .collect()
+    }
+
+    /// Whether all that was taken still has its name, or another file has it. What others have taken away meanwhile must not come back by
+    /// being folded: it may name what went with it.
+    pub(super) fn is_in_place(&self) -> Result<bool, StoreError> {
+        let packs = self.folded_packs().map(|(pack, _)| (pack.path().to_owned(), Some(pack.status().inode)));
+        let files = self.folded_files().into_iter().map(|file| (file.kind.file(self.directory.root(), &file.name), None));
+        for (path, inode) in packs.chain(files) {
+            match walk::twice(|| fs::status(&path)) {
+                Ok(status) if inode.is_none_or(|inode| status.inode == inode) => {}
+                Ok(_) => return Ok(false),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+                Err(e) => return Err(StoreError::io("look at", &path)(e)),
+            }
+        }
+        Ok(true)
     }
 
     /// The packs that were folded, with their stamps.

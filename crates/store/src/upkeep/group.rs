@@ -250,6 +250,11 @@ impl Group {
     }
 
     fn commit_alone(&self) -> Result<Persisted, StoreError> {
+        // What was put before the failure is lost: nothing of it may be said to be kept.
+        let failure = self.state().failure.clone();
+        if let Some(cause) = failure {
+            return Ok(Persisted::No(StoreError::Unavailable { path: self.store.root().to_owned(), cause }));
+        }
         let (entries, sets) = self.state().take();
         if entries.is_empty() && sets.is_empty() {
             return Ok(Persisted::Unchanged);
@@ -312,7 +317,7 @@ impl Group {
     fn united(&self, layer: &Directory, key: &[u8; 32], additions: &Additions) -> Result<Option<Vec<u8>>, StoreError> {
         let mut rows = match &additions.instead {
             Some(rows) => rows.clone(),
-            None => match layer.record(EntryKind::Selection, key, self.store.limits()) {
+            None => match layer.record_to_replace(EntryKind::Selection, key, self.store.limits()) {
                 Ok(record) => record.map(|record| record.rows).unwrap_or_default(),
                 // What is damaged is built again.
                 Err(error) if error.is_damage() => Vec::new(),

@@ -23,6 +23,7 @@ mod sweep;
 mod table;
 pub(crate) mod trash;
 mod usage;
+mod withdraw;
 
 pub use compact::{CompactOptions, CompactReport};
 pub use gc::{GcOptions, GcReport};

@@ -14,6 +14,7 @@ use super::stamps::{RowStamps, row_count};
 use super::sweep::{Sweep, namings_of};
 use super::table::{Copied, Marks};
 use super::trash::condemn_pack;
+use super::withdraw::{put_loose, put_record_loose, withdraw};
 use crate::layer::{Directory, packed_record};
 use crate::layout::{self, PACKS};
 use crate::pack::{NewEntry, Pack, PackRow, Used, write};
@@ -71,7 +72,7 @@ impl Sweep<'_> {
         let Some(old) = condemn_pack(self.directory, pack.path(), pack.status().inode)? else {
             // Others have made something else of it.
             if let Some(new) = new {
-                self.withdraw(&new, &sorted.rows.hours)?;
+                withdraw(self.directory, self.limits, &new, &sorted.rows.hours)?;
             }
             self.keep_all_of(number);
             return Ok(());
@@ -84,7 +85,7 @@ impl Sweep<'_> {
         if self.is_blocked {
             old.put_back()?;
             if let Some(new) = new {
-                self.withdraw(&new, &sorted.rows.hours)?;
+                withdraw(self.directory, self.limits, &new, &sorted.rows.hours)?;
             }
             if let Some(mark) = self.left.get_mut(number) {
                 *mark = true;
@@ -245,7 +246,7 @@ impl Sweep<'_> {
         let mut records = Vec::new();
         for dropped in sorted.dropped.iter().filter(is_used) {
             match dropped.kind {
-                EntryKind::Blob => self.put_loose(pack, EntryKind::Blob, &dropped.name)?,
+                EntryKind::Blob => put_loose(self.directory, pack, EntryKind::Blob, &dropped.name)?,
                 EntryKind::Plan => plans.extend(holdings.plans.find(&dropped.name)),
                 EntryKind::PlanRecord | EntryKind::Selection => {
                     let Some(row) = pack.find(dropped.kind, &dropped.name)? else { continue };
@@ -260,7 +261,7 @@ impl Sweep<'_> {
             match dropped.kind {
                 EntryKind::Plan => plans.extend(holdings.plans.find(&dropped.name).filter(|&plan| !self.removal.plans.has(plan))),
                 EntryKind::Blob if holdings.blobs.find(&dropped.name).is_some_and(|blob| !self.removal.blobs.has(blob)) => {
-                    self.put_loose(pack, EntryKind::Blob, &dropped.name)?;
+                    put_loose(self.directory, pack, EntryKind::Blob, &dropped.name)?;
                 }
                 _ => {}
             }
@@ -269,47 +270,18 @@ impl Sweep<'_> {
             self.spare(plan);
             for blob in holdings.needs_of(plan) {
                 if let Some(name) = holdings.blobs.name(blob) {
-                    self.put_loose(pack, EntryKind::Blob, name)?;
+                    put_loose(self.directory, pack, EntryKind::Blob, name)?;
                 }
             }
             if let Some(name) = holdings.plans.name(plan) {
-                self.put_loose(pack, EntryKind::Plan, name)?;
+                put_loose(self.directory, pack, EntryKind::Plan, name)?;
                 self.restore_record(plan)?;
             }
         }
         for (kind, name, bytes) in records {
-            self.directory.publish_new(kind, &name, &bytes)?;
+            put_record_loose(self.directory, kind, &name, &bytes)?;
         }
         Ok(())
-    }
-
-    /// Makes a loose file of a row, if there is one and nothing else has the entry.
-    fn put_loose(&self, pack: &Arc<Pack>, kind: EntryKind, name: &[u8; 32]) -> Result<(), StoreError> {
-        let Some(row) = pack.find(kind, name)? else { return Ok(()) };
-        let bytes = pack.read(&row, row.size)?;
-        self.directory.publish(kind, name, &bytes).map(drop)
-    }
-
-    /// Removes a pack that was written for nothing; rows that somebody relies on already become loose files.
-    fn withdraw(&self, pack: &Arc<Pack>, hours: &[u32]) -> Result<(), StoreError> {
-        let Some(condemned) = condemn_pack(self.directory, pack.path(), pack.status().inode)? else { return Ok(()) };
-        let now = RowStamps::of(pack);
-        for kind in EntryKind::ALL {
-            for row in pack.rows(kind) {
-                let row = row?;
-                let before = hours.get(row.ordinal as usize).copied().filter(|&hours| hours != 0);
-                if now.hours(row.ordinal) == before {
-                    continue;
-                }
-                match kind {
-                    EntryKind::Blob | EntryKind::Plan => self.put_loose(pack, kind, &row.name)?,
-                    EntryKind::PlanRecord | EntryKind::Selection => {
-                        self.directory.publish_new(kind, &row.name, &pack.read(&row, row.size)?).map(drop)?;
-                    }
-                }
-            }
-        }
-        condemned.delete().map(drop)
     }
 
     /// Others are at work on a pack: nothing goes of what it holds or names.

@@ -301,8 +301,12 @@ impl<'s> Sweep<'s> {
             return Ok(());
         }
         let row = PlanRef { key, root: RootHash(copy.name), size: copy.size };
-        if !matches!(self.directory.plan(&row, self.limits), Ok(Some(_))) {
-            return Ok(());
+        // As a publisher does: other upkeep that takes the plan away sees the stamp, or the plan is found to be gone here.
+        let missing = |path| StoreError::MissingTarget { path, what: "plan", named_by: format!("plan key {key}") };
+        match self.directory.require_durable(EntryKind::Plan, &copy.name, copy.size, missing) {
+            Ok(()) => {}
+            Err(error) if error.is_damage() => return Ok(()),
+            Err(error) => return Err(error),
         }
         let bytes = record::encode(record::RecordKind::Plan, &key.0, &[row]);
         self.directory.publish_new(EntryKind::PlanRecord, &key.0, &bytes).map(drop)

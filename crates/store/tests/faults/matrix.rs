@@ -90,7 +90,7 @@ fn matrix(name: &str) {
                 let is_long = calls.len() > 300;
                 if matches!(which, Which::From(_))
                     && !matches!(fault, "EIO" | "short")
-                    && (is_long || !matches!(fault, "EACCES" | "ENOENT"))
+                    && (is_long || !matches!(fault, "EACCES" | "ESTALE"))
                 {
                     continue;
                 }
@@ -156,5 +156,7 @@ matrix! {
     puts_over_damage: "put over damage";
     selections: "replace a selection", "replace a selection, packed", "add to a set";
     collections: "gc of all", "gc of packs";
+    compactions: "compact", "compact packs";
+    groups: "group", "group over loose files";
     builds: "get or build, built", "get or build, in nothing", "get or build, new";
 }

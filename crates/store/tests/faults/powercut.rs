@@ -11,7 +11,7 @@ use super::scenario;
 use super::scratch;
 use super::values::{Promise, Values, check};
 use hipplan_store::testing::{Op, Verdict, with_hook};
-use hipplan_store::{GcOptions, Mode, Pin, Store};
+use hipplan_store::{CompactOptions, GcOptions, Mode, Pin, Store};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fs;
@@ -267,4 +267,41 @@ fn collecting_loose_files() {
 #[test]
 fn collecting_packs() {
     record("gc of packs", scenario::of("put unchanged, packed").before, collect);
+}
+
+#[test]
+fn folding_loose_files_and_packs() {
+    record("compact", scenario::of("compact").before, |folder, recorder| {
+        let store = Store::open(scenario::root(folder), Mode::ReadWrite).unwrap();
+        let report = store.compact(&CompactOptions::default(), &()).unwrap();
+        assert!(report.files_folded > 0, "{report:?}");
+        recorder.must_also_find([]);
+        put_step_by_step(&store, &Values::of(5), recorder);
+        let mut options = CompactOptions::default();
+        options.all = true;
+        let report = store.compact(&options, &()).unwrap();
+        assert!(report.packs_folded > 0, "{report:?}");
+        recorder.must_also_find([]);
+    });
+}
+
+#[test]
+fn putting_together() {
+    record("group", scenario::of("group over loose files").before, |folder, recorder| {
+        let store = Store::open(scenario::root(folder), Mode::ReadWrite).unwrap();
+        let (first, second, new) = (Values::of(1), Values::of(2), Values::of(5));
+        let set = selection_key(b"set");
+        let group = store.group();
+        assert!(group.put_blob(&new.blob).unwrap().persisted.is_persisted());
+        assert!(group.put_plan(&new.plan).unwrap().persisted.is_persisted());
+        assert!(group.put_selection(&new.key, &[new.id]).unwrap().is_persisted());
+        assert!(group.put_selection(&first.key, &[second.id]).unwrap().is_persisted());
+        assert!(group.add_to_set(&set, &first.id).unwrap().is_persisted());
+        assert!(group.commit().unwrap().is_persisted());
+        let news = [Promise::Selection(first.key, vec![second.id]), Promise::InSet(set, first.id)];
+        recorder.must_also_find(new.promises().into_iter().chain(news));
+        assert!(group.add_to_set(&set, &second.id).unwrap().is_persisted());
+        assert!(group.commit().unwrap().is_persisted());
+        recorder.must_also_find([Promise::InSet(set, second.id)]);
+    });
 }

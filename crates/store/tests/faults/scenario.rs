@@ -5,7 +5,7 @@ use super::scratch;
 use super::values::{Promise, Values};
 use hipplan_serialize::SelectionKey;
 use hipplan_store::testing::{OpenPack, write_pack};
-use hipplan_store::{EntryKind, GcOptions, Mode, Pin, Store};
+use hipplan_store::{CompactOptions, EntryKind, GcOptions, Mode, Pin, Store};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -41,6 +41,10 @@ pub(crate) static ALL: &[Scenario] = &[
     Scenario { name: "add to a set", before: set, run: add_to_set, after: has_set },
     Scenario { name: "gc of all", before: garbage_pinned, run: gc_all, after: |_| true },
     Scenario { name: "gc of packs", before: garbage_packed, run: gc_all, after: |_| true },
+    Scenario { name: "compact", before: mixed, run: compact, after: has_all },
+    Scenario { name: "compact packs", before: two_packs, run: compact_all, after: has_all },
+    Scenario { name: "group", before: other, run: group, after: has_all },
+    Scenario { name: "group over loose files", before: both, run: group_replacing, after: |_| true },
     Scenario { name: "get or build, built", before: loose, run: get_or_build, after: has_all },
     Scenario { name: "get or build, in nothing", before: |_| Vec::new(), run: get_or_build, after: has_all },
     Scenario { name: "get or build, new", before: other, run: get_or_build, after: has_all },
@@ -219,6 +223,70 @@ fn garbage_pinned(folder: &Path) -> Vec<Promise> {
     store.pin("kept", &[Pin::Selection(asked_for()[0].key)]).unwrap();
     promised.truncate(3);
     promised
+}
+
+/// Some of what is asked for in a pack, the rest in loose files.
+fn mixed(folder: &Path) -> Vec<Promise> {
+    let mut promised = fill(&root(folder), &asked_for()[..1]);
+    pack(&root(folder));
+    promised.extend(fill(&root(folder), &asked_for()[1..]));
+    promised
+}
+
+/// A pack, and one in front of it that has some of the same.
+fn two_packs(folder: &Path) -> Vec<Promise> {
+    let promised = loose(folder);
+    pack(&root(folder));
+    let store = Store::open(root(folder), Mode::ReadWrite).unwrap();
+    let [first, second] = asked_for();
+    assert!(store.put_selection(&first.key, &[second.id]).unwrap().is_persisted());
+    assert!(store.put_selection(&first.key, &[first.id]).unwrap().is_persisted());
+    store.compact(&CompactOptions::default(), &()).unwrap();
+    promised
+}
+
+fn compact(folder: &Path) -> Vec<Promise> {
+    compact_with(folder, CompactOptions::default())
+}
+
+fn compact_all(folder: &Path) -> Vec<Promise> {
+    let mut options = CompactOptions::default();
+    options.all = true;
+    compact_with(folder, options)
+}
+
+fn compact_with(folder: &Path, mut options: CompactOptions) -> Vec<Promise> {
+    options.wait = Duration::from_millis(20);
+    drop(open(folder).compact(&options, &()));
+    Vec::new()
+}
+
+/// Puts what is asked for together.
+fn group(folder: &Path) -> Vec<Promise> {
+    let group = open(folder).group();
+    let mut is_kept = true;
+    for values in asked_for() {
+        let blob = group.put_blob(&values.blob).unwrap();
+        let plan = group.put_plan(&values.plan).unwrap();
+        assert_eq!((blob.id, plan.id), (values.digest, values.id));
+        let selection = group.put_selection(&values.key, &[values.id]).unwrap();
+        is_kept &= [&blob.persisted, &plan.persisted, &selection].iter().all(|persisted| persisted.is_persisted());
+    }
+    if !group.commit().unwrap().is_persisted() || !is_kept {
+        return Vec::new();
+    }
+    asked_for().iter().flat_map(Values::promises).collect()
+}
+
+/// Replaces a selection that has a loose file, and adds to a set.
+fn group_replacing(folder: &Path) -> Vec<Promise> {
+    let [first, second] = asked_for();
+    let group = open(folder).group();
+    let replaced = group.put_selection(&first.key, &[second.id]).unwrap();
+    let added = group.add_to_set(&set_key(), &first.id).unwrap();
+    let is_kept = group.commit().unwrap().is_persisted() && replaced.is_persisted() && added.is_persisted();
+    let promised = [Promise::Selection(first.key, vec![second.id]), Promise::InSet(set_key(), first.id)];
+    promised.into_iter().filter(|_| is_kept).collect()
 }
 
 /// Everything goes but what is pinned.

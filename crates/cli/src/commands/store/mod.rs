@@ -8,6 +8,7 @@ mod pins;
 mod quantity;
 mod repair;
 mod rm;
+mod selftest;
 mod stat;
 mod where_;
 
@@ -44,6 +45,8 @@ enum StoreCommand {
     Compact(compact::Compact),
     /// Put right what `verify` finds wrong
     Repair(repair::Repair),
+    /// Try whether a folder is a good place for a store
+    Selftest(selftest::Selftest),
 }
 
 impl Store {
@@ -60,6 +63,7 @@ impl Store {
             StoreCommand::Pins(command) => command.run(global),
             StoreCommand::Compact(command) => command.run(global),
             StoreCommand::Repair(command) => command.run(global),
+            StoreCommand::Selftest(command) => command.run(global),
         }
     }
 }

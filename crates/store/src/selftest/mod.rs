@@ -1,0 +1,76 @@
+//! A test of the store on somebody's own file system: what holds there, what does not, and what that means.
+//!
+//! It works in a new folder, which it removes at its end. Some of it takes processes that are killed; who runs the test says how a child is
+//! started, and the child calls [`selftest_child`].
+
+mod answer;
+mod battery;
+mod child;
+mod probes;
+mod values;
+
+pub use answer::{SelftestCheck, SelftestOutcome, SelftestReport};
+pub use child::selftest_child;
+
+use crate::{StoreError, fs};
+use answer::Answer;
+use child::Children;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+/// How long and how hard a file system is tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SelftestOptions {
+    /// Writers that are killed.
+    pub kills: u32,
+    /// Processes that work at once.
+    pub processes: u32,
+    /// How long they and others work, each time.
+    pub time: Duration,
+}
+
+impl Default for SelftestOptions {
+    /// Ten kills, four processes, two seconds: about ten seconds in all.
+    fn default() -> Self {
+        Self { kills: 10, processes: 4, time: Duration::from_secs(2) }
+    }
+}
+
+/// Tries what a store needs in a new folder inside of `folder`, which must exist.
+///
+/// `child` starts this program again, so that it calls [`selftest_child`] with the folder and the word that it is given.
+///
+/// # Errors
+/// No folder can be made there, or what was made cannot be removed.
+pub fn selftest(
+    folder: &Path,
+    options: &SelftestOptions,
+    child: &dyn Fn(&Path, &str) -> Command,
+    mut progress: impl FnMut(&SelftestCheck),
+) -> Result<SelftestReport, StoreError> {
+    let folder = fs::absolute(folder).map_err(StoreError::io("use the path", folder))?;
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let own = folder.join(format!("hipplan-selftest-{}-{}", std::process::id(), since.as_nanos()));
+    if !fs::make_folder(&own).map_err(StoreError::io("create the folder", &own))? {
+        return Err(StoreError::io("create the folder", &own)(std::io::ErrorKind::AlreadyExists.into()));
+    }
+    let mut report = SelftestReport { folder, file_system: fs::file_system(&own).ok(), checks: Vec::new() };
+    let children = Children { start: child, folder: &own };
+    let mut check = |name: &'static str, answer: Answer| {
+        let check = SelftestCheck::of(name, answer);
+        progress(&check);
+        report.checks.push(check);
+    };
+    check("publish", battery::publish(&own));
+    check("replace", battery::replace(&own, options.time));
+    check("sync", probes::sync(&own));
+    check("stamps", probes::stamps(&own));
+    check("locks", probes::locks(&own, &children));
+    check("mapping", probes::mapping(&own, &children));
+    check("processes", battery::processes(&own, options, &children));
+    check("kills", battery::kills(&own, options, &children));
+    fs::remove_tree(&own).map_err(StoreError::io("remove", &own))?;
+    Ok(report)
+}
