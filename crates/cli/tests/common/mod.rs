@@ -82,7 +82,8 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             let path = entry.expect("an entry").path();
             let name = path.strip_prefix(folder).expect("inside").to_path_buf();
             // Of a store: who had its turn when, which is nobody's content.
-            if name == Path::new("locks") {
+            // And when it was used, which is no content either.
+            if name == Path::new("locks") || name.extension().is_some_and(|end| end == "used") {
                 continue;
             }
             if path.is_dir() {
