@@ -84,14 +84,17 @@ mod with_remote {
             compiled += report(&ran)["counters"]["compiled"].as_u64().expect("a number") as usize;
         }
         assert_eq!(compiled, PROBLEMS);
-        let puts = server.requests().iter().filter(|request| request.method() == "PUT").count();
-        assert!(puts >= 3 * PROBLEMS, "a plan and its two records for each: {puts}");
+        let puts_of = |folder: &str| {
+            let requests = server.requests();
+            requests.iter().filter(|request| request.method() == "PUT" && request.path().contains(folder)).count()
+        };
+        assert_eq!([puts_of("/v1/plan/"), puts_of("/v1/plan-record/")], [PROBLEMS; 2]);
+        assert!(puts_of("/v1/selection/") >= PROBLEMS);
 
         // A machine with nothing.
         let ran = Ran::of(&compile(&scratch, "fresh", &url, &[]).output().expect("started"));
         assert_eq!((ran.code, &report(&ran)["counters"]["compiled"]), (0, &json!(0)), "{ran:?}");
-        let puts_now = server.requests().iter().filter(|request| request.method() == "PUT").count();
-        assert_eq!(puts_now, puts, "what came from there is not put there");
+        assert_eq!([puts_of("/v1/plan/"), puts_of("/v1/plan-record/")], [PROBLEMS; 2], "what came from there is not put there");
         // It has them now, wherever the bucket is.
         drop(server);
         let url = format!("http://{}", closed_port());

@@ -110,6 +110,15 @@ fn check(path: &Path, bytes: &[u8], layouts: RangeInclusive<u64>) -> Result<u64,
 mod tests {
     use super::*;
 
+    /// The next layout, which reads this one as this one reads the last.
+    #[test]
+    fn the_next_layout_reads_this_one_and_not_the_last() {
+        let check = |text: &str| check(Path::new("m"), text.as_bytes(), LAYOUT..=LAYOUT + 1).map_err(|e| e.code());
+        assert_eq!(check(LINE), Ok(LAYOUT));
+        assert_eq!(check("hipplan store 1\n"), Err("too-old"));
+        assert_eq!(check("hipplan store 4\n"), Err("too-new"));
+    }
+
     #[test]
     fn only_our_lines_are_markers() {
         let check = |text: &str| check(Path::new("m"), text.as_bytes(), OLDEST..=LAYOUT).map_err(|e| e.code());

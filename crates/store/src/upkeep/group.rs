@@ -43,6 +43,9 @@ type Entries = BTreeMap<Key, Arc<[u8]>>;
 pub struct Group {
     store: Store,
     began: Instant,
+    most_bytes: u64,
+    /// Instead of one that grows.
+    age: Option<Duration>,
     state: Mutex<State>,
     /// One commit at a time.
     committing: Mutex<()>,
@@ -72,11 +75,26 @@ struct Additions {
 impl Store {
     /// A group of puts, which are written together as one pack.
     pub fn group(&self) -> Group {
-        Group { store: self.clone(), began: Instant::now(), state: Mutex::default(), committing: Mutex::default() }
+        Group {
+            store: self.clone(),
+            began: Instant::now(),
+            most_bytes: MOST_BYTES,
+            age: None,
+            state: Mutex::default(),
+            committing: Mutex::default(),
+        }
     }
 }
 
 impl Group {
+    /// The same group, which writes what it has collected when that has so many bytes or is this old; for [`Duration::MAX`] only if it is asked
+    /// to, or by the bytes. Without this, it is 64 MiB, and a fourth of the time that the group was there before, at least a quarter of a
+    /// second.
+    #[must_use]
+    pub fn writing_at(self, bytes: u64, age: Duration) -> Self {
+        Self { most_bytes: bytes, age: Some(age), ..self }
+    }
+
     /// As [`Store::put_blob`].
     ///
     /// # Errors
@@ -195,9 +213,9 @@ impl Group {
         let state = self.state();
         let is_old = |since: Instant| {
             let share = since.saturating_duration_since(self.began).checked_div(SHARE_OF_AGE).unwrap_or_default();
-            since.elapsed() >= share.clamp(SHORTEST, LONGEST)
+            since.elapsed() >= self.age.unwrap_or(share.clamp(SHORTEST, LONGEST))
         };
-        state.bytes >= MOST_BYTES || state.since.is_some_and(is_old)
+        state.bytes >= self.most_bytes || state.since.is_some_and(is_old)
     }
 
     /// Whether an entry of this size is collected, or is being written.

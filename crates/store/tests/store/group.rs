@@ -8,6 +8,7 @@ use hipplan_store::testing::{Op, Verdict, with_hook};
 use hipplan_store::{Group, Mode, Persisted, Store};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 /// As [`super::compact::put_graph`], into a group.
 fn put_graph(group: &Group, graph: &[u8]) -> PlanRef {
@@ -16,6 +17,11 @@ fn put_graph(group: &Group, graph: &[u8]) -> PlanRef {
     assert!(plan.persisted.is_persisted());
     assert!(group.put_selection(&selection_key(graph), &[plan.id]).unwrap().is_persisted());
     plan.id
+}
+
+/// A group that writes when it is told to, however slow the machine is.
+fn group_of(store: &Store) -> Group {
+    store.group().writing_at(u64::MAX, Duration::MAX)
 }
 
 fn packs(store: &Store) -> Vec<PathBuf> {
@@ -35,7 +41,7 @@ fn a_group_is_one_pack_of_the_same_bytes_whatever_the_order() {
     let mut contents = Vec::new();
     for order in [graphs.clone(), graphs.iter().rev().copied().collect()] {
         let (_dir, store) = new_store();
-        let group = store.group();
+        let group = group_of(&store);
         let all = SelectionKey::of_all(&GraphKey::of_encoding(b"all"), "cpu");
         for graph in &order {
             let id = put_graph(&group, graph);
@@ -66,7 +72,7 @@ fn a_group_is_one_pack_of_the_same_bytes_whatever_the_order() {
 #[test]
 fn twenty_thousand_plans_are_few_files() {
     let (_dir, store) = new_store();
-    let group = store.group();
+    let group = group_of(&store);
     let all = SelectionKey::of_all(&GraphKey::of_encoding(b"all"), "cpu");
     let mut ids = Vec::new();
     for n in 0..20_000_u32 {
@@ -96,7 +102,7 @@ fn twenty_thousand_plans_are_few_files() {
 #[test]
 fn what_is_refused_by_the_store_is_refused_by_a_group() {
     let (_dir, store) = new_store();
-    let group = store.group();
+    let group = group_of(&store);
     assert_eq!(group.put_plan(b"no plan").unwrap_err().code(), "refused");
     let missing = hipplan_serialize::Digest::of(b"not put");
     assert_eq!(group.put_plan(&plan(b"g", 10, &[missing])).unwrap_err().code(), "missing-target");
@@ -107,7 +113,7 @@ fn what_is_refused_by_the_store_is_refused_by_a_group() {
     assert_eq!(group.add_to_set(&selection_key(b"g"), &id).unwrap_err().code(), "missing-target");
     assert!(matches!(group.commit().unwrap(), Persisted::Unchanged));
     let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
-    assert_eq!(reader.group().put_blob(b"x").unwrap_err().code(), "read-only");
+    assert_eq!(group_of(&reader).put_blob(b"x").unwrap_err().code(), "read-only");
 }
 
 #[test]
@@ -116,7 +122,7 @@ fn a_group_is_in_front_of_what_was_there() {
     let key = selection_key(b"g");
     let [first, second, third] = ["A", "B", "C"].map(|engine| plan_of_engine(b"g", engine, 10, &[]));
     let select = |bytes: &[u8]| {
-        let group = store.group();
+        let group = group_of(&store);
         let id = group.put_plan(bytes).unwrap().id;
         assert!(group.put_selection(&key, &[id]).unwrap().is_persisted());
         assert!(is_new(&group.commit().unwrap()));
@@ -151,7 +157,7 @@ fn sets_are_united_with_what_the_store_holds_by_then() {
     let key = selection_key(b"set");
     let plans: Vec<_> = (0..4).map(|n| plan_of_engine(b"g", &format!("E{n}"), 10, &[])).collect();
     let ids: Vec<PlanRef> = plans.iter().map(|plan| super::common::put(&store, plan)).collect();
-    let group = store.group();
+    let group = group_of(&store);
     assert!(group.add_to_set(&key, &ids[0]).unwrap().is_persisted());
     assert!(store.add_to_set(&key, &ids[1]).unwrap().is_persisted());
     assert!(is_new(&group.commit().unwrap()));
@@ -172,10 +178,21 @@ fn sets_are_united_with_what_the_store_holds_by_then() {
 }
 
 #[test]
+fn a_group_that_is_full_or_old_is_written_by_the_next_put() {
+    for (bytes, age) in [(1, Duration::MAX), (u64::MAX, Duration::ZERO)] {
+        let (_dir, store) = new_store();
+        let group = store.group().writing_at(bytes, age);
+        put_graph(&group, b"a");
+        assert!(store.find_selection(&selection_key(b"a")).hit().is_some());
+        assert!(matches!(group.commit().unwrap(), Persisted::Unchanged));
+    }
+}
+
+#[test]
 fn threads_put_while_others_commit() {
     let (_dir, store) = new_store();
     let graphs: Vec<[u8; 4]> = (0..80_u32).map(u32::to_le_bytes).collect();
-    let group = store.group();
+    let group = group_of(&store);
     let all = selection_key(b"all of them");
     std::thread::scope(|scope| {
         for part in graphs.chunks(20) {
@@ -207,7 +224,7 @@ fn a_call_that_fails_loses_nothing_that_was_there_and_the_next_commit_brings_the
         // One that has a loose file, which the group replaces.
         let other = super::common::put(&store, &plan_of_engine(&graphs[1], "OTHER", 10, &[]));
         assert!(store.put_selection(&selection_key(&graphs[1]), &[other]).unwrap().is_persisted());
-        let group = store.group();
+        let group = group_of(&store);
         put_graph(&group, &graphs[1]);
         let id = put_graph(&group, &graphs[2]);
         assert!(group.add_to_set(&selection_key(b"set"), &id).unwrap().is_persisted());
@@ -230,13 +247,13 @@ fn a_call_that_fails_loses_nothing_that_was_there_and_the_next_commit_brings_the
     check(&store, &made, "no call");
     // Every call of the commit itself.
     let commit = |store: &Store| {
-        let group = store.group();
+        let group = group_of(store);
         graphs.iter().for_each(|graph| _ = with_hook(|_: Op<'_>| Verdict::Go, || put_graph(&group, graph)));
         drop(group.commit());
     };
     fail_each_call(fresh, commit, |store, (_, before), what| {
         assert_whole(store, before, what);
-        let group = store.group();
+        let group = group_of(store);
         graphs.iter().for_each(|graph| _ = put_graph(&group, graph));
         assert!(group.commit().unwrap().is_persisted(), "{what}");
         assert_whole(store, &expected, what);
@@ -248,7 +265,7 @@ fn a_call_that_fails_loses_nothing_that_was_there_and_the_next_commit_brings_the
 fn a_store_that_degrades_says_no_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open_or_degrade(dir.path().join("store"));
-    let group = store.group();
+    let group = group_of(&store);
     put_graph(&group, b"a");
     let full = |op: Op<'_>| if op.name() == "write" { Verdict::Fail(libc::ENOSPC) } else { Verdict::Go };
     let (persisted, warnings) = warnings(|| with_hook(full, || group.commit().unwrap()));
@@ -257,7 +274,7 @@ fn a_store_that_degrades_says_no_and_goes_on() {
     // What is put later may name what was not kept.
     assert!(!group.put_blob(b"b").unwrap().persisted.is_persisted());
     assert!(store.verify().is_clean());
-    let group = store.group();
+    let group = group_of(&store);
     put_graph(&group, b"a");
     assert!(group.commit().unwrap().is_persisted());
     assert!(store.find_selection(&selection_key(b"a")).hit().is_some());
@@ -266,7 +283,7 @@ fn a_store_that_degrades_says_no_and_goes_on() {
 /// A child: puts group after group.
 pub(crate) fn fill_in_groups(root: &Path) {
     let store = Store::open(root, Mode::ReadWrite).unwrap();
-    let group = store.group();
+    let group = group_of(&store);
     for n in 0..u32::MAX {
         put_graph(&group, &n.to_le_bytes());
         if n % 4 == 3 {
@@ -286,7 +303,7 @@ fn what_was_committed_is_found_after_a_kill() {
         while committed().is_none() {
             std::thread::yield_now();
         }
-        std::thread::sleep(std::time::Duration::from_millis(round * 7));
+        std::thread::sleep(Duration::from_millis(round * 7));
         child.kill().unwrap();
         child.wait().unwrap();
         let last = committed().unwrap_or(3);

@@ -20,4 +20,5 @@ mod signatures;
 mod turns;
 mod upkeep;
 mod verify;
+mod versions;
 mod wrapped;
