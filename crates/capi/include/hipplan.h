@@ -123,7 +123,7 @@ typedef struct {
      */
     size_t struct_size;
     /*
-     Folders of stores. A lookup walks them in this order. The first is written by `hipplan_compile` and made if it is not there; the others
+     Folders of stores, and bundles. A lookup walks them in this order. The first is written by `hipplan_compile` and made if it is not there; the others
      are only read. None (NULL and 0): the store that the `hipplan` command uses, which `HIPPLAN_STORE` names, else
      `$XDG_CACHE_HOME/hipplan/store`, else `~/.cache/hipplan/store`.
      */
@@ -412,7 +412,7 @@ hipplan_status_t hipplan_bind_by_key(const hipplan_t *library,
                                      hipplan_plan_t **plan);
 
 /*
- Makes sure that the first store holds a plan of the graph for the device, as `hipplan compile` does: compiles it if need be, which takes from
+ Makes sure that the stores hold a plan of the graph for the device, the first one if none does, as `hipplan compile` does: compiles it if need be, which takes from
  milliseconds to minutes, and starts compilers as child processes, never the calling program itself.
 
  `HIPPLAN_UNSUPPORTED`: no engine takes the graph, there is no compiler for the device, or this library was built without one. `HIPPLAN_COMPILE`: a

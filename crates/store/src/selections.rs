@@ -52,6 +52,9 @@ impl Store {
         let path = || EntryKind::Selection.file(self.root(), &key.0);
         let mut rows = Vec::new();
         let persisted = self.put(|layer| {
+            if matches!(layer.record(EntryKind::Selection, &key.0, self.limits()), Ok(Some(record)) if record.rows.contains(plan)) {
+                return Ok(Persisted::Unchanged);
+            }
             // Somebody else's addition is read before it is replaced.
             let _turn = self.turn_to_write(layer, &key.0);
             rows = match layer.record_to_replace(EntryKind::Selection, &key.0, self.limits()) {

@@ -81,6 +81,11 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         for entry in std::fs::read_dir(&at).expect("a folder") {
             let path = entry.expect("an entry").path();
             let name = path.strip_prefix(folder).expect("inside").to_path_buf();
+            // Of a store: who had its turn when, which is nobody's content.
+            // And when it was used, which is no content either.
+            if name == Path::new("locks") || name.extension().is_some_and(|end| end == "used") {
+                continue;
+            }
             if path.is_dir() {
                 files.insert(name, Vec::new());
                 stack.push(path);

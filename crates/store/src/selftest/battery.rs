@@ -104,8 +104,7 @@ pub(super) fn processes(folder: &Path, options: &SelftestOptions, children: &Chi
     let word = format!("work-{}", options.time.as_millis());
     let mut working = (0..options.processes).map(|_| children.spawn(&word)).collect::<Result<Vec<_>, _>>()?;
     let store = open(folder)?;
-    let mut collect = GcOptions::default();
-    collect.grace = GRACE;
+    let collect = GcOptions { grace: GRACE, ..GcOptions::default() };
     let mut rounds = 0_u32;
     let mut looked_after = Ok(());
     while looked_after.is_ok() && working.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) {

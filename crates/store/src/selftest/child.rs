@@ -106,7 +106,7 @@ fn work(folder: &Path, milliseconds: u32) -> Result<(), String> {
     let end = Duration::from_millis(milliseconds.into());
     let start = Instant::now();
     // Each begins elsewhere.
-    let offset = std::process::id() as usize % values.len().max(1);
+    let offset = usize::try_from(std::process::id() % KEYS).unwrap_or(0);
     let mut round = 0_u32;
     for (number, values) in values.iter().cycle().skip(offset).enumerate() {
         if start.elapsed() >= end {

@@ -36,8 +36,7 @@ pub(super) fn stamps(folder: &Path) -> Answer {
         Ok(Err(kind)) => return Err(format!("found {} where a file was put", kind.name())),
         Err(error) => return Err(format!("a file cannot be opened: {error}")),
     };
-    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-    if let Err(error) = fs::set_changed(&file, long_ago).and_then(|()| file.touch()) {
+    if let Err(error) = fs::set_changed(&file, SystemTime::UNIX_EPOCH).and_then(|()| file.touch()) {
         return limited(format!("the time of a file cannot be set: {error}"));
     }
     let changed = fs::status(&path).map_err(|e| format!("a file cannot be looked at: {e}"))?.changed;

@@ -8,6 +8,7 @@ use super::fork::{Redeemed, Ticket, enter};
 use crate::{fs, marker};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// Folder of the lock files in a store.
@@ -34,6 +35,8 @@ pub(super) struct LockFile {
     file: Option<fs::Shared>,
     path: PathBuf,
     ticket: Ticket,
+    /// It says who holds it.
+    is_signed: AtomicBool,
 }
 
 impl LockFile {
@@ -50,7 +53,7 @@ impl LockFile {
             result => result,
         };
         match enter(open, fs::Shared::descriptor)? {
-            Some((file, ticket)) => Ok(Self { file: Some(file), path, ticket }),
+            Some((file, ticket)) => Ok(Self { file: Some(file), path, ticket, is_signed: AtomicBool::new(false) }),
             None => Err(io::Error::other("this process has too many lock files open")),
         }
     }
@@ -84,6 +87,7 @@ impl LockFile {
         let key = blake3::Hash::from_bytes(*key).to_hex();
         let mut text = format!("pid {}\nhost {}\nsince {since}\nkey {key}\n", std::process::id(), fs::host_name()).into_bytes();
         text.resize(TEXT, b'\n');
+        self.is_signed.store(true, Ordering::Relaxed);
         let _ = self.file().and_then(|file| file.write_some(0, &text));
     }
 
@@ -102,6 +106,10 @@ impl Drop for LockFile {
         // Another process may have a copy of the descriptor: between a fork of another kind and its exec, or of a fork between this entry's
         // end and the closing. So the lock is given back before either; closing alone would leave it with the copy.
         if self.ticket.is_ours() {
+            // A store that is copied somewhere tells nothing of who made it.
+            if *self.is_signed.get_mut() {
+                let _ = file.write_some(0, &[b'\n'; TEXT]);
+            }
             let _ = file.unlock();
         }
         match self.ticket.redeem() {
