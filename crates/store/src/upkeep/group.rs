@@ -3,17 +3,15 @@
 //! What was put is collected in memory and written when there is enough of it, or when it has waited long enough: one file, synced once,
 //! and one folder. So many small plans cost two syncs, and not four each. What a kill loses is what was not written yet.
 //!
-//! A pack of a group is in front of all packs that were there before ([`generation`]). Loose records are in front of packs; so a record
-//! that has a loose file, or one that may come back from `trash`, is published loose as well ([`trash`]).
+//! A pack of a group is in front of all packs that were there before ([`generation`](super::generation)). Loose records are in front of packs; so a record
+//! that has a loose file, or one that may come back from `trash`, is published loose as well ([`trash`](super::trash)).
 
-use super::generation::publish_on_top;
-use super::trash;
+use super::in_front::{publish_each, publish_in_front, write_pack};
 use crate::entry::check_limit;
 use crate::layer::{Directory, check_blob_size, check_plan_size, check_rows};
-use crate::pack::{self, NewEntry};
 use crate::plans::{checked, code_objects, missing_code_object};
 use crate::record::{self, RecordKind};
-use crate::{EntryKind, Persisted, Put, Store, StoreError, Turn, fs};
+use crate::{EntryKind, Persisted, Put, Store, StoreError, Turn};
 use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{Digest, PlanRef, SelectionKey};
 use std::collections::BTreeMap;
@@ -28,11 +26,9 @@ const SHORTEST: Duration = Duration::from_millis(250);
 const SHARE_OF_AGE: u32 = 4;
 /// What was put may name what is not looked at again, and gc spares that for an hour.
 const LONGEST: Duration = Duration::from_secs(1800);
-/// Times that a pack is written that compactions fold before it has its place. Then its entries are published one by one.
-const MOST_WRITES: u32 = 3;
 
-type Key = (EntryKind, [u8; 32]);
-type Entries = BTreeMap<Key, Arc<[u8]>>;
+pub(super) type Key = (EntryKind, [u8; 32]);
+pub(super) type Entries = BTreeMap<Key, Arc<[u8]>>;
 
 /// Puts that are written together. Threads may put at once.
 ///
@@ -386,43 +382,4 @@ impl State {
             }
         }
     }
-}
-
-/// Writes a pack in front of all others. `false` when others have folded it each time before it had its place.
-fn write_pack(layer: &Directory, all: &Entries) -> Result<bool, StoreError> {
-    let new = |(&(kind, name), bytes): (&Key, &Arc<[u8]>)| NewEntry { kind, name, size: bytes.len() as u64 };
-    let entries: Vec<NewEntry> = all.iter().map(new).collect();
-    for _ in 0..MOST_WRITES {
-        let written = pack::write(&layer.temp_folder()?, &entries, &[], &mut |number, sink| {
-            let bytes = entries.get(number).and_then(|entry| all.get(&(entry.kind, entry.name)));
-            sink(bytes.map(|bytes| &bytes[..]).unwrap_or_default())
-        })?;
-        if publish_on_top(layer, written)?.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Publishes the records that have a loose file, which would be in front of the pack, or may have one again.
-fn publish_in_front(layer: &Directory, all: &Entries) -> Result<(), StoreError> {
-    let is_loose = |kind: EntryKind, name: &[u8; 32]| fs::status(&kind.file(layer.root(), name)).is_ok();
-    let records = all.iter().filter(|((kind, _), _)| matches!(kind, EntryKind::PlanRecord | EntryKind::Selection));
-    let (loose, others): (Vec<_>, Vec<_>) = records.partition(|((kind, name), _)| is_loose(*kind, name));
-    // In this order: what goes back from `trash` between the two looks is seen by the second.
-    let awaited = trash::awaits(layer)?;
-    let others = others.into_iter().filter(|(key, _)| awaited.contains(*key) || is_loose(key.0, &key.1));
-    for ((kind, name), bytes) in loose.into_iter().chain(others) {
-        // Nothing to say of what it was.
-        drop(layer.publish(*kind, name, bytes)?);
-    }
-    Ok(())
-}
-
-/// What is named comes before what names it.
-fn publish_each(layer: &Directory, all: &Entries) -> Result<(), StoreError> {
-    for ((kind, name), bytes) in all {
-        drop(layer.publish(*kind, name, bytes)?);
-    }
-    Ok(())
 }

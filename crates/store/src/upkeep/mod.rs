@@ -9,6 +9,7 @@ mod gather;
 mod gc;
 mod generation;
 mod group;
+mod in_front;
 mod leftovers;
 mod pins;
 mod progress;

@@ -1,0 +1,51 @@
+//! Writing what a group has collected: as a pack, and where that is not enough, as loose files.
+
+use super::generation::publish_on_top;
+use super::group::{Entries, Key};
+use super::trash;
+use crate::layer::Directory;
+use crate::pack::{self, NewEntry};
+use crate::{EntryKind, StoreError, fs};
+use std::sync::Arc;
+
+/// Times that a pack is written that compactions fold before it has its place. Then its entries are published one by one.
+const MOST_WRITES: u32 = 3;
+
+/// Writes a pack in front of all others. `false` when others have folded it each time before it had its place.
+pub(super) fn write_pack(layer: &Directory, all: &Entries) -> Result<bool, StoreError> {
+    let new = |(&(kind, name), bytes): (&Key, &Arc<[u8]>)| NewEntry { kind, name, size: bytes.len() as u64 };
+    let entries: Vec<NewEntry> = all.iter().map(new).collect();
+    for _ in 0..MOST_WRITES {
+        let written = pack::write(&layer.temp_folder()?, &entries, &[], &mut |number, sink| {
+            let bytes = entries.get(number).and_then(|entry| all.get(&(entry.kind, entry.name)));
+            sink(bytes.map(|bytes| &bytes[..]).unwrap_or_default())
+        })?;
+        if publish_on_top(layer, written)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Publishes the records that have a loose file, which would be in front of the pack, or may have one again.
+pub(super) fn publish_in_front(layer: &Directory, all: &Entries) -> Result<(), StoreError> {
+    let is_loose = |kind: EntryKind, name: &[u8; 32]| fs::status(&kind.file(layer.root(), name)).is_ok();
+    let records = all.iter().filter(|((kind, _), _)| matches!(kind, EntryKind::PlanRecord | EntryKind::Selection));
+    let (loose, others): (Vec<_>, Vec<_>) = records.partition(|((kind, name), _)| is_loose(*kind, name));
+    // In this order: what goes back from `trash` between the two looks is seen by the second.
+    let awaited = trash::awaits(layer)?;
+    let others = others.into_iter().filter(|(key, _)| awaited.contains(*key) || is_loose(key.0, &key.1));
+    for ((kind, name), bytes) in loose.into_iter().chain(others) {
+        // Nothing to say of what it was.
+        drop(layer.publish(*kind, name, bytes)?);
+    }
+    Ok(())
+}
+
+/// What is named comes before what names it.
+pub(super) fn publish_each(layer: &Directory, all: &Entries) -> Result<(), StoreError> {
+    for ((kind, name), bytes) in all {
+        drop(layer.publish(*kind, name, bytes)?);
+    }
+    Ok(())
+}
