@@ -95,7 +95,7 @@ fn limits_and_pins_decide_what_goes() {
 fn damage_is_put_right() {
     let (scratch, _) = filled();
     let records = tree(&scratch.path("s/index/plan")).into_keys().map(|path| scratch.path("s/index/plan").join(path));
-    let record = records.filter(|path| path.is_file()).last().expect("a record");
+    let record = records.rev().find(|path| path.is_file()).expect("a record");
     std::fs::write(&record, "damaged").expect("written");
     assert_eq!(scratch.run(&["store", "verify", "--store", "s"]).code, 1);
     let (code, report) = scratch.json(&["store", "repair", "--store", "s"]);

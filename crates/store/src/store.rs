@@ -224,10 +224,7 @@ impl Store {
     pub(crate) fn turn_to_write(&self, layer: &Directory, key: &[u8; 32]) -> Option<Turn> {
         // Reading and replacing a record takes a moment; who takes longer has been stopped.
         let options = TurnOptions { wait: Duration::from_secs(5), ..TurnOptions::default() };
-        // Not the turn to build what the record names: whoever has that one needs this one.
-        let mut key = *key;
-        key.iter_mut().for_each(|byte| *byte ^= 0x5a);
-        match turn::take::<()>(Some(layer.root()), &key, Purpose::Record, &options, &mut || None) {
+        match turn::take::<()>(Some(layer.root()), key, Purpose::Record, &options, &mut || None) {
             Turned::Mine(turn) => Some(turn),
             Turned::Found(()) => None,
         }

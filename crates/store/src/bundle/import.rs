@@ -4,11 +4,12 @@ use super::export::behind;
 use super::merge::{check_entry, checked_plan, open_any};
 use super::policy::{LayerOptions, Trust};
 use crate::layer::{Directory, packed_record};
-use crate::layout::{self, PACKS, TMP};
-use crate::pack::{NewEntry, Pack, PackRow, Written};
+use crate::layout::{PACKS, TMP};
+use crate::pack::{NewEntry, Pack, PackRow};
 use crate::plans::{code_objects, missing_code_object};
 use crate::record::{self, Record, RecordKind};
 use crate::turn::Purpose;
+use crate::upkeep::write_on_top;
 use crate::{EntryKind, Limits, Persisted, Store, StoreError, TurnOptions, fs, pack, turn};
 use hipplan_serialize::{ContentHash, PlanRef};
 use std::collections::HashSet;
@@ -17,8 +18,6 @@ use std::path::{Path, PathBuf};
 
 /// The key of the turn that imports take. It is that of no record: none hashes to text.
 const TURN: [u8; 32] = *b"hipplan: imports take their turn";
-/// Attempts at a name for a pack that nobody else takes at the same time.
-const ATTEMPTS: u32 = 16;
 
 /// What an import has taken in, and what it has left out.
 #[derive(Debug)]
@@ -256,13 +255,17 @@ impl Import<'_> {
     fn write(mut self, store: &Store) -> Result<ImportReport, StoreError> {
         if !self.entries.is_empty() {
             let lines = self.bundle.provenance()?;
-            let tmp = self.layer.root().join(TMP);
-            let written = pack::write(&tmp, &self.entries, &lines, &mut |number, sink| match self.sources.get(number) {
-                Some(Source::Row(row)) => self.bundle.stream(row, sink),
-                Some(Source::Made(bytes)) => sink(bytes),
-                None => Ok(()),
+            let pack = write_on_top(self.layer, || {
+                pack::write(&self.layer.temp_folder()?, &self.entries, &lines, &mut |number, sink| match self.sources.get(number) {
+                    Some(Source::Row(row)) => self.bundle.stream(row, sink),
+                    Some(Source::Made(bytes)) => sink(bytes),
+                    None => Ok(()),
+                })
             })?;
-            self.report.pack = Some(adopt(self.layer, written)?);
+            let folder = self.layer.root().join(PACKS);
+            // Compactions have folded it each time before it was in front. What they made of it is there; whether it is found is not known.
+            let pack = pack.ok_or_else(|| StoreError::io("create a pack in", &folder)(ErrorKind::AlreadyExists.into()))?;
+            self.report.pack = Some(pack);
         }
         drop(self.layer.packs().refresh());
         for (key, record) in &self.selections {
@@ -295,23 +298,4 @@ fn join(kind: EntryKind, there: Option<Record>, record: Record) -> Record {
         Some(there) if kind == EntryKind::PlanRecord => there,
         Some(there) => behind(there, record),
     }
-}
-
-/// Gives a written pack a name in front of all packs of the folder, durably.
-fn adopt(layer: &Directory, written: Written) -> Result<PathBuf, StoreError> {
-    let folder = layer.uses_folder(PACKS)?;
-    let Written { mut temp, root, .. } = written;
-    for _ in 0..ATTEMPTS {
-        let names = fs::list(&folder).map_err(StoreError::io("list the folder", &folder))?;
-        let newest = names.iter().filter_map(|name| layout::parse_pack(name.to_str()?)).map(|(generation, _)| generation).max();
-        let path = folder.join(layout::pack_name(newest.unwrap_or(0).saturating_add(1), &root));
-        match fs::try_rename_new(temp, &path).map_err(StoreError::io("create the file", &path))? {
-            None => {
-                layer.sync_name(&path)?;
-                return Ok(path);
-            }
-            Some(back) => temp = back,
-        }
-    }
-    Err(StoreError::io("create a pack in", &folder)(ErrorKind::AlreadyExists.into()))
 }

@@ -106,20 +106,6 @@ pub(crate) fn rename_new(mut temp: Temp, path: &Path) -> io::Result<()> {
     })
 }
 
-/// As [`rename_new`]; gives the file back if something has the name.
-pub(crate) fn try_rename_new(mut temp: Temp, path: &Path) -> io::Result<Option<Temp>> {
-    gate(Op::RenameNew { from: temp.file()?.path(), to: path })?;
-    let Some(file) = temp.file.take() else { return Err(ErrorKind::NotFound.into()) };
-    match file.persist_noclobber(path) {
-        Ok(_) => Ok(None),
-        Err(e) if e.error.kind() == ErrorKind::AlreadyExists => Ok(Some(Temp { file: Some(e.file) })),
-        Err(e) => {
-            drop(gate(Op::Unlink { path: e.file.path() }));
-            Err(e.error)
-        }
-    }
-}
-
 /// Writes a small file that must be new, durably. Of what fails nothing is left.
 pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     gate(Op::Create { path })?;

@@ -76,9 +76,25 @@ impl Drop for Claim {
     }
 }
 
+/// Times that a pack is written which compactions fold before it has its place.
+const MOST_WRITES: u32 = 3;
+
+/// Writes a pack and gives it a generation above all others, durably. `None` when others have folded it each time before it had its place.
+pub(crate) fn write_on_top(
+    directory: &Directory,
+    mut write: impl FnMut() -> Result<Written, StoreError>,
+) -> Result<Option<PathBuf>, StoreError> {
+    for _ in 0..MOST_WRITES {
+        if let Some(path) = publish_on_top(directory, write()?)? {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
 /// Gives a pack a generation above all others, durably. `None` when a compaction that did not know it to be the newest has folded it
 /// before it was: then it is to be written again.
-pub(super) fn publish_on_top(directory: &Directory, written: Written) -> Result<Option<PathBuf>, StoreError> {
+fn publish_on_top(directory: &Directory, written: Written) -> Result<Option<PathBuf>, StoreError> {
     let folder = directory.uses_folder(PACKS)?;
     let place = |generation| folder.join(layout::pack_name(generation, &written.root));
     let mut generation = above(&folder, &Names::list(&folder)?)?;

@@ -1,6 +1,6 @@
 //! Writing what a group has collected: as a pack, and where that is not enough, as loose files.
 
-use super::generation::publish_on_top;
+use super::generation::write_on_top;
 use super::group::{Entries, Key};
 use super::trash;
 use crate::layer::Directory;
@@ -8,23 +8,18 @@ use crate::pack::{self, NewEntry};
 use crate::{EntryKind, StoreError, fs};
 use std::sync::Arc;
 
-/// Times that a pack is written that compactions fold before it has its place. Then its entries are published one by one.
-const MOST_WRITES: u32 = 3;
-
-/// Writes a pack in front of all others. `false` when others have folded it each time before it had its place.
+/// Writes a pack in front of all others. `false` when others have folded it each time before it had its place: then its entries are
+/// published one by one.
 pub(super) fn write_pack(layer: &Directory, all: &Entries) -> Result<bool, StoreError> {
     let new = |(&(kind, name), bytes): (&Key, &Arc<[u8]>)| NewEntry { kind, name, size: bytes.len() as u64 };
     let entries: Vec<NewEntry> = all.iter().map(new).collect();
-    for _ in 0..MOST_WRITES {
-        let written = pack::write(&layer.temp_folder()?, &entries, &[], &mut |number, sink| {
+    let written = write_on_top(layer, || {
+        pack::write(&layer.temp_folder()?, &entries, &[], &mut |number, sink| {
             let bytes = entries.get(number).and_then(|entry| all.get(&(entry.kind, entry.name)));
             sink(bytes.map(|bytes| &bytes[..]).unwrap_or_default())
-        })?;
-        if publish_on_top(layer, written)?.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+        })
+    })?;
+    Ok(written.is_some())
 }
 
 /// Publishes the records that have a loose file, which would be in front of the pack, or may have one again.

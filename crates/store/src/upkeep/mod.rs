@@ -28,6 +28,7 @@ mod withdraw;
 
 pub use compact::{CompactOptions, CompactReport};
 pub use gc::{GcOptions, GcReport};
+pub(crate) use generation::write_on_top;
 pub use group::Group;
 pub use pins::{Pin, PinSet};
 pub use progress::UpkeepProgress;
