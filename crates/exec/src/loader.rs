@@ -100,13 +100,13 @@ impl Loaders {
         self.loader_of(plan).map(|_| ())
     }
 
-    /// [`accept`](Self::accept), and where only loading tells, whether it can be loaded on the device.
+    /// [`accept`](Self::accept), and where only loading tells, whether it can be loaded on the device, if there is one.
     ///
     /// # Errors
     /// As of [`accept`](Self::accept), or what loading reports.
-    pub fn accept_on(&self, plan: &PlanView<'_>, device: &Device) -> Result<(), ExecError> {
+    pub fn accept_on(&self, plan: &PlanView<'_>, device: Option<&Device>) -> Result<(), ExecError> {
         let (loader, payload) = self.loader_of(plan)?;
-        if loader.judges_payload() {
+        if let Some(device) = device.filter(|_| loader.judges_payload()) {
             loader.load(plan, &payload, device, &NoCodeObjects)?;
         }
         Ok(())

@@ -89,10 +89,7 @@ impl Search<'_> {
     /// Whether a plan can be used: what binding it by graph would find wrong with it comes to light while there are others to take.
     fn accept(&self, plan: &PlanView<'_>) -> Result<(), ExecError> {
         plan.canonical()?;
-        match self.device {
-            Some(device) => self.loaders.accept_on(plan, device),
-            None => self.loaders.accept(plan),
-        }
+        self.loaders.accept_on(plan, self.device)
     }
 
     /// The first usable plan of the records with these keys, by target; plans of the preferred engine come first in each.

@@ -153,11 +153,7 @@ impl Place<'_> {
             if best.is_some() {
                 continue;
             }
-            let accepted = match self.request.site.device() {
-                Some(device) => self.providers.loaders().accept_on(&bytes.view(), device),
-                None => self.providers.loaders().accept(&bytes.view()),
-            };
-            match accepted {
+            match self.providers.loaders().accept_on(&bytes.view(), self.request.site.device()) {
                 Ok(()) => best = Some((*plan_ref, bytes, code_objects)),
                 // What no loader here accepts stays for those who have one.
                 Err(error) => {

@@ -110,14 +110,9 @@ impl Comparison<'_, '_> {
             let all = diff::graphs(self.graph, &theirs.view());
             differing.extend(all.iter().filter(|difference| difference.changes_key).flat_map(fields));
         }
-        let accepted = match self.sought.device {
-            // Only a plan for the device can be asked of it.
-            Some(device) if self.sought.targets.iter().any(|t| t.to_string() == identity.target) => {
-                self.providers.loaders().accept_on(&view, device)
-            }
-            _ => self.providers.loaders().accept(&view),
-        };
-        if let Err(error) = accepted {
+        // Only a plan for the device can be asked of it.
+        let device = self.sought.device.filter(|_| self.sought.targets.iter().any(|t| t.to_string() == identity.target));
+        if let Err(error) = self.providers.loaders().accept_on(&view, device) {
             let payload =
                 view.payload().map_or_else(|e| e.to_string(), |head| format!("payload {} version {}", head.kind(), head.version()));
             let here = Some(RestoreMiss::NotAccepted(error).to_string());

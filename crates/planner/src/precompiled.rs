@@ -38,11 +38,7 @@ pub fn find_precompiled(store: &Store, sought: &Sought<'_>, providers: &Provider
 /// # Errors
 /// It is not, and why: it is stale, or cannot be read.
 pub fn check_precompiled(store: &Store, plan: PlanBytes, device: Option<&Device>, providers: &Providers) -> Result<PlanBytes, Lack> {
-    let accepted = match device {
-        Some(device) => providers.loaders().accept_on(&plan.view(), device),
-        None => providers.loaders().accept(&plan.view()),
-    };
-    let checked = match accepted {
+    let checked = match providers.loaders().accept_on(&plan.view(), device) {
         Ok(()) => check_whole(store, plan),
         Err(error) => Err(Lack { reason: LackReason::of_refusal(&error), detail: RestoreMiss::NotAccepted(error).to_string() }),
     };
