@@ -11,7 +11,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-const NO_STORE: &str = "no store: name one, or set HIPPLAN_STORE, XDG_CACHE_HOME or HOME";
+const NO_STORE: &str = "no store: name one, or set HIPPLAN_STORE; `hipplan store where` says why no other place is used";
 
 /// One store of several layers, the first of which may be written; or none.
 #[derive(Debug)]
@@ -26,17 +26,21 @@ impl Layers {
     pub(crate) fn open(paths: &[&CStr], flags: u32) -> Result<Self, Failure> {
         let (read_only, degrade) = (flags & HIPPLAN_OPEN_READ_ONLY != 0, flags & HIPPLAN_OPEN_DEGRADE != 0);
         let mut paths: Vec<PathBuf> = paths.iter().map(|path| OsStr::from_bytes(path.to_bytes()).into()).collect();
+        let mut has_own = true;
         if paths.is_empty() {
-            match hipplan_store::default_store_path() {
-                Some(path) => paths.push(path),
-                None if degrade => tracing::warn!("{NO_STORE}; no plan will be found"),
-                None => return Err(Failure::new(HIPPLAN_STORE, NO_STORE)),
+            let mut location = hipplan_store::locate(None);
+            match location.settle() {
+                Ok(path) => paths.push(path.to_owned()),
+                Err(_) if !location.layers.is_empty() => has_own = false,
+                Err(_) if degrade => tracing::warn!("{NO_STORE}; no plan will be found"),
+                Err(_) => return Err(Failure::new(HIPPLAN_STORE, NO_STORE)),
             }
+            paths.append(&mut location.layers);
         }
         if let Some(i) = paths.iter().position(|path| path.as_os_str().is_empty()) {
             return Err(Failure::argument(format!("the name of store {i} is empty")));
         }
-        // The first place is the caller's own. What is read below it, and a bundle in its place, must be signed as the environment says.
+        // The first folder is the caller's own. What is read below it, and a bundle in its place, must be signed as the environment says.
         let options = match LayerOptions::from_environment() {
             Ok(options) => options,
             // Nobody is trusted where it is not understood who is.
@@ -49,12 +53,13 @@ impl Layers {
         let own = LayerOptions::default();
         let mut store: Option<Store> = None;
         for (i, path) in paths.iter().enumerate() {
+            let is_own = has_own && i == 0 && !path.is_file();
             store = match store {
-                None if i == 0 && !read_only && degrade => Some(Store::open_or_degrade(path)),
-                None if i == 0 && !read_only => Some(Store::open(path, Mode::ReadWrite)?),
+                None if is_own && !read_only && degrade => Some(Store::open_or_degrade(path)),
+                None if is_own && !read_only => Some(Store::open(path, Mode::ReadWrite)?),
                 Some(store) if degrade => Some(store.with_layer_options_or_warn(path, &options)),
                 Some(store) => Some(store.with_layer_options(path, &options)?),
-                None => match Store::open_layer_options(path, if i == 0 && path.is_dir() { &own } else { &options }) {
+                None => match Store::open_layer_options(path, if is_own { &own } else { &options }) {
                     Ok(store) => Some(store),
                     Err(error) if degrade => {
                         tracing::warn!(cause = %error, advice = error.advice(), "a plan store cannot be used and counts as empty");

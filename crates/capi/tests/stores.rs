@@ -7,6 +7,7 @@ use hipplan_capi::*;
 use hipplan_exec::cpu::CpuProgram;
 use hipplan_planner::{Compiled, Providers};
 use hipplan_serialize::{GraphBuf, Target};
+use hipplan_store::{Mode, Store};
 use std::ffi::{CStr, CString, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -16,6 +17,10 @@ struct Library(*mut hipplan_t);
 
 impl Library {
     fn open(store: &Path) -> Self {
+        Self::open_with(store, HIPPLAN_OPEN_READ_ONLY)
+    }
+
+    fn open_with(store: &Path, flags: u32) -> Self {
         let store = CString::new(store.to_str().expect("text")).expect("text");
         let stores = [store.as_ptr()];
         let options = hipplan_open_options_t {
@@ -23,7 +28,7 @@ impl Library {
             stores: stores.as_ptr(),
             store_count: 1,
             device: c"cpu".as_ptr(),
-            flags: HIPPLAN_OPEN_READ_ONLY,
+            flags,
             reserved: 0,
         };
         let mut library = ptr::null_mut();
@@ -245,4 +250,34 @@ fn a_program_without_a_place_for_a_store_finds_nothing() {
     // SAFETY: as the header says.
     assert_eq!(unsafe { hipplan_compile(library.0, bytes.as_ptr().cast(), bytes.len()) }, HIPPLAN_OK, "{}", last_error());
     assert!(library.bind(&graph, u64::MAX).is_ok(), "{}", last_error());
+}
+
+/// A program runs with plans that came in one file, which the environment or the first name of the list says.
+#[test]
+fn a_bundle_is_served_as_a_layer_of_the_environment_and_as_the_first_store() {
+    let graph = scale_and_shift();
+    if std::env::var_os(CHILD).is_some() {
+        let (status, library) = open_default(0);
+        assert_eq!(status, HIPPLAN_OK, "{}", last_error());
+        assert_eq!(Library(library).find(&graph), HIPPLAN_OK, "{}", last_error());
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let [store, bundle, new] = ["store", "plans.hpbundle", "new"].map(|name| folder.path().join(name));
+    compile(&store, &graph.view(), &Target::Cpu, &Providers::default());
+    let store = Store::open(&store, Mode::ReadOnly).expect("a store");
+    store.export(&bundle, &[], &mut |_| true).expect("exported");
+
+    for flags in [0, HIPPLAN_OPEN_DEGRADE, HIPPLAN_OPEN_READ_ONLY] {
+        assert_eq!(Library::open_with(&bundle, flags).find(&graph), HIPPLAN_OK, "{flags}: {}", last_error());
+    }
+    for place in [Some(&new), None] {
+        let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));
+        again.args(["a_bundle_is_served_as_a_layer_of_the_environment_and_as_the_first_store", "--exact"]);
+        again.env_clear().env(CHILD, "1").env("HIPPLAN_LAYERS", &bundle).env("TMPDIR", folder.path());
+        again.envs(place.map(|place| ("HIPPLAN_STORE", place)));
+        let output = again.output().expect("started");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    }
 }

@@ -227,7 +227,7 @@ fn redirect(table: &Table<'_>, config: &Config) -> Result<(), Refusal> {
 /// Says once who answers.
 fn banner(config: &Config, soname: &str) {
     let stores: Vec<_> = config.stores.iter().map(|store| store.to_string_lossy()).collect();
-    let stores = if stores.is_empty() { "none".to_owned() } else { stores.join(", ") };
+    let stores = if stores.is_empty() { "as `hipplan store where` tells".to_owned() } else { stores.join(", ") };
     if routing::forwards_anything(config) {
         log::always(format_args!(
             "MIOpen forwarding is on: hipplan answers convolutions of which a plan is stored (stores: {stores}), {soname} the rest"

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 pub const FORWARDING: &CStr = c"MIOPEN_HIPDNN_FORWARDING";
 /// What is not forwarded nevertheless: [`Denials`].
 pub const DISABLE: &str = "MIOPEN_DISABLE_HIPDNN_FOR";
-/// Store folders, `:` between them, the first one is written to.
+/// Folders of stores and bundles, `:` between them; the first, if it is a folder, is written to.
 pub const STORE: &str = "HIPPLAN_MIOPEN_STORE";
 /// What happens to a problem without a stored plan: [`Miss`].
 pub const MISS: &str = "HIPPLAN_MIOPEN_MISS";
@@ -51,7 +51,7 @@ pub enum Report {
 /// All settings.
 #[derive(Debug, Default)]
 pub struct Config {
-    /// Store folders, never empty unless there is no place for a store at all.
+    /// Folders of stores, and bundles; none: those that `libhipplan.so.0` uses by default.
     pub stores: Vec<CString>,
     /// What happens without a plan.
     pub miss: Miss,
@@ -83,7 +83,7 @@ impl Config {
     pub fn read(environment: impl IntoIterator<Item = (OsString, OsString)>) -> (Self, Vec<String>) {
         let mut warnings = Vec::new();
         let mut config = Self::default();
-        let (mut store, mut fallbacks) = (OsString::new(), [None, None, None]);
+        let mut store = OsString::new();
         for (name, value) in environment {
             if value.is_empty() {
                 continue;
@@ -116,20 +116,12 @@ impl Config {
                 }
                 LIBRARY => config.library = CString::new(value.into_vec()).ok(),
                 LOG_LEVEL => config.log_level = number(&value).unwrap_or(0),
-                "HIPPLAN_STORE" => fallbacks[0] = Some(PathBuf::from(value)),
-                // As the XDG specification asks, relative ones are ignored.
-                "XDG_CACHE_HOME" if value.as_bytes().starts_with(b"/") => fallbacks[1] = Some(PathBuf::from(value).join("hipplan/store")),
-                "HOME" if value.as_bytes().starts_with(b"/") => fallbacks[2] = Some(PathBuf::from(value).join(".cache/hipplan/store")),
                 _ if config.steered_by.is_none() && steers(name, &value) => config.steered_by = Some(name.to_owned()),
                 _ => {}
             }
         }
         let layers: Vec<&[u8]> = store.as_bytes().split(|&byte| byte == b':').filter(|layer| !layer.is_empty()).collect();
         config.stores = layers.into_iter().filter_map(|layer| CString::new(layer).ok()).collect();
-        if config.stores.is_empty() {
-            let folder = fallbacks.into_iter().flatten().next();
-            config.stores.extend(folder.and_then(|folder| CString::new(folder.into_os_string().into_vec()).ok()));
-        }
         (config, warnings)
     }
 }
@@ -215,14 +207,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_for_a_store_is_taken() {
-        let [home, cache] = [("HOME", "/home/a"), ("XDG_CACHE_HOME", "/cache")];
-        let all = [home, cache, ("HIPPLAN_STORE", "s"), ("HIPPLAN_MIOPEN_STORE", ":/a:b::")];
-        assert_eq!(stores(&all), ["/a", "b"]);
-        assert_eq!(stores(&all[..3]), ["s"]);
-        assert_eq!(stores(&[home, cache, ("HIPPLAN_STORE", ""), ("HIPPLAN_MIOPEN_STORE", ":")]), ["/cache/hipplan/store"]);
-        assert_eq!(stores(&[home, ("XDG_CACHE_HOME", "relative")]), ["/home/a/.cache/hipplan/store"]);
-        assert!(stores(&[("HOME", "relative")]).is_empty());
+    fn stores_are_those_of_one_variable_or_the_librarys_own() {
+        assert_eq!(stores(&[("HIPPLAN_STORE", "s"), ("HIPPLAN_MIOPEN_STORE", ":/a:b::")]), ["/a", "b"]);
+        assert!(stores(&[("HOME", "/home/a"), ("HIPPLAN_STORE", "s"), ("HIPPLAN_MIOPEN_STORE", ":")]).is_empty());
     }
 
     #[test]

@@ -172,12 +172,15 @@ impl Place<'_> {
     fn present(&self, found: Found) -> Result<(Ensured, Option<Lack>), CompileError> {
         let Found { plan: plan_ref, bytes, code_objects, named, whole } = found;
         self.providers.counters().hit();
-        let mut persisted = repair(self.store, &self.selection, &named, &whole)?;
-        if persisted.is_persisted() {
-            persisted = list(Keeper::Store(self.store), &self.graph, self.target, plan_ref)?;
-        }
-        let Persisted::No(reason) = persisted else {
-            return Ok((Ensured::Present(plan_ref.key), None));
+        let mended = repair(self.store, &self.selection, &named, &whole).and_then(|persisted| match persisted {
+            Persisted::No(_) => Ok(persisted),
+            _ => list(Keeper::Store(self.store), &self.graph, self.target, plan_ref),
+        });
+        let reason = match mended {
+            Ok(Persisted::No(reason)) => reason,
+            // Where nothing may be written, it stays as it is.
+            Ok(_) | Err(StoreError::ReadOnly { .. }) => return Ok((Ensured::Present(plan_ref.key), None)),
+            Err(error) => return Err(error.into()),
         };
         let bytes = bytes.into_bytes();
         let plan = CompiledPlan { selection: self.selection, graph: self.graph, plan_ref, bytes, code_objects };

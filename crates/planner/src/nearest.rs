@@ -52,7 +52,8 @@ pub struct Nearest {
 /// Finds the plan of a store that is nearest to a request: the fewest fields differ that make another key, another target, or another
 /// engine than the policy admits.
 ///
-/// Plans of the graph itself are found by their records, for all [known targets](Target::known). Then plans of other graphs are looked at
+/// Plans of the graph itself are found by their records, for all [known targets](Target::known); in a far tier, for the targets that are
+/// sought. Then plans of other graphs are looked at
 /// one by one, `most` at most, in the order of their content addresses, which is as good as none: of a larger store the answer is the
 /// nearest of a sample.
 pub fn nearest(store: &Store, graph: &VerifiedGraph<'_>, sought: &Sought<'_>, providers: &Providers, most: usize) -> Nearest {
@@ -66,8 +67,9 @@ pub fn nearest(store: &Store, graph: &VerifiedGraph<'_>, sought: &Sought<'_>, pr
         best.as_ref().map_or(usize::MAX, |best| best.differing.len())
     };
     let mut fewest = usize::MAX;
-    let others = Target::known().filter(|target| !sought.targets.contains(target));
-    for target in sought.targets.iter().cloned().chain(others) {
+    let near = store.clone().without_remote();
+    let others = Target::known().filter(|target| !sought.targets.contains(target)).map(|target| (&near, target));
+    for (store, target) in sought.targets.iter().map(|target| (store, target.clone())).chain(others) {
         for plan in plans_of(store, sought.graph, &target, None) {
             fewest = request.with(&plan).map_or(fewest, &mut keep);
         }

@@ -22,7 +22,8 @@ pub struct Sought<'s> {
 /// Finds the plan that a lookup would take, and reads every byte of it and of its code objects. Nothing is compiled or written.
 ///
 /// Counted as one request of the providers' [`Counters`](crate::Counters). To tell a wrong target from a missing plan, the records of all
-/// [known targets](Target::known) are looked for: some hundred and sixty names, none of which is a scan of the store.
+/// [known targets](Target::known) are looked for: some hundred and sixty names, none of which is a scan of the store. A far tier is only
+/// asked for plans of the targets that are sought.
 ///
 /// # Errors
 /// There is no such plan, and why.
@@ -109,9 +110,11 @@ fn fault(store: &Store, plan: &PlanBytes) -> Option<String> {
 }
 
 /// Known targets beside those that were asked for that have a plan of the graph, which opens and which the policy admits.
+/// A far tier is not asked: some hundred and sixty requests would be too many for one word.
 pub(crate) fn other_targets(store: &Store, sought: &Sought<'_>) -> Vec<Target> {
+    let near = store.clone().without_remote();
     let others = Target::known().filter(|target| !sought.targets.contains(target));
-    others.filter(|target| !plans_of(store, sought.graph, target, Some(sought.policy)).is_empty()).collect()
+    others.filter(|target| !plans_of(&near, sought.graph, target, Some(sought.policy)).is_empty()).collect()
 }
 
 /// The plans that are listed for a graph and a target, and open.

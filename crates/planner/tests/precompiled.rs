@@ -6,11 +6,11 @@ use common::{Folder, canonical, product};
 use hipplan_exec::{CodeObjects, Device, ExecError, Executable, Loader, Loaders};
 use hipplan_planner::{
     BatchItem, BatchOptions, CompileError, Compiled, Compiler, Ensured, Lack, LackReason, Offer, Outcome, ProviderIdentity, Providers,
-    Refusal, Request, Shard, Site, Sought, compile_batch, compile_graph, compile_in_process, ensure_plan, find_precompiled,
+    Refusal, Request, Shard, Site, Sought, compile_batch, compile_graph, compile_in_process, ensure_plan, find_precompiled, nearest,
 };
 use hipplan_serialize::plan::{PayloadView, PlanView};
 use hipplan_serialize::{ApiVersion, Canonical, Policy, SelectionKey, Target, VerifiedGraph};
-use hipplan_store::{Mode, Store};
+use hipplan_store::{EntryKind, Mode, RemoteError, RemoteOptions, RemoteTier, Store};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -134,6 +134,43 @@ fn a_plan_for_another_target_is_a_wrong_target() {
         lack.to_string(),
         "missing: no plan for target gfx942 or gfx9-4-generic with the engine and settings that were asked for, nor for any other"
     );
+}
+
+/// A far tier that has nothing, and counts what it is asked for.
+#[derive(Debug, Default)]
+struct Nothing(AtomicUsize);
+
+impl RemoteTier for Nothing {
+    fn get(&self, _: EntryKind, _: &[u8; 32], _: u64) -> Result<Option<Vec<u8>>, RemoteError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(None)
+    }
+
+    fn put(&self, _: EntryKind, _: &[u8; 32], _: &[u8]) -> Result<(), RemoteError> {
+        panic!("nothing is written")
+    }
+
+    fn name(&self) -> &str {
+        "nothing"
+    }
+}
+
+#[test]
+fn a_far_tier_is_asked_for_what_is_sought_and_not_for_every_target_there_is() {
+    let folder = Folder::new();
+    let product = product(4);
+    let graph = canonical(&product);
+    let (store, providers, _) = filled(&folder, &graph, "gfx90a");
+    let tier = Arc::new(Nothing::default());
+    let store = store.with_remote(Arc::<Nothing>::clone(&tier), RemoteOptions { read: true, write: false });
+    let targets = ["gfx942", "gfx9-4-generic"].map(target);
+    let lack = look(&store, &graph, &targets, &providers).expect_err("no plan");
+    assert_eq!(lack.reason, LackReason::WrongTarget, "{lack}");
+    let asked = tier.0.load(Ordering::Relaxed);
+    assert!((1..=4).contains(&asked), "{asked} requests for two targets");
+    let sought = Sought { graph: &graph.key, device: None, targets: &targets, policy: &Policy::DEFAULT };
+    assert!(nearest(&store, &product.view(), &sought, &providers, 10).entry.is_some());
+    assert!(tier.0.load(Ordering::Relaxed) <= asked + 4, "{} requests", tier.0.load(Ordering::Relaxed));
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The far tier as a store uses it: asked last, written last, never trusted, never in the way.
 
 use crate::layer::{Directory, open_plan};
-use crate::plans::PlanBytes;
-use crate::record::{self, Record, RecordKind};
+use crate::plans::{PlanBytes, code_objects};
+use crate::record::{self, Record, RecordError, RecordKind};
 use crate::{Blob, EntryKind, Persisted, RemoteError, RemoteErrorKind, RemoteTier, Selection, Store, StoreError};
 use hipplan_serialize::aligned::aligned_copy;
+use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{Digest, PlanKey, PlanRef, SelectionKey};
 use std::collections::HashSet;
 use std::path::Path;
@@ -22,18 +23,25 @@ pub struct RemoteOptions {
     pub write: bool,
 }
 
+/// Entries that could not be put there, which are remembered so that nothing that names them is put there either. Beyond this number
+/// nothing is put any more.
+const MOST_LOST: usize = 1 << 16;
+
+type Name = (EntryKind, [u8; 32]);
+
 /// A far tier, and what is known of it.
 #[derive(Debug)]
 pub(crate) struct Far {
     tier: Arc<dyn RemoteTier>,
     options: RemoteOptions,
-    absent: Mutex<HashSet<(EntryKind, [u8; 32])>>,
+    absent: Mutex<HashSet<Name>>,
+    lost: Mutex<HashSet<Name>>,
     warned: Mutex<HashSet<RemoteErrorKind>>,
 }
 
 impl Far {
     pub(crate) fn new(tier: Arc<dyn RemoteTier>, options: RemoteOptions) -> Self {
-        Self { tier, options, absent: Mutex::default(), warned: Mutex::default() }
+        Self { tier, options, absent: Mutex::default(), lost: Mutex::default(), warned: Mutex::default() }
     }
 
     /// The bytes of an entry, unchecked. That they cannot be had is a miss, of which one warning a kind is logged.
@@ -63,14 +71,33 @@ impl Far {
         }
     }
 
+    /// Puts an entry there, unless something that it names could not be put: no name ever leads to what is not there.
     fn put(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) {
         if !self.options.write {
             return;
         }
         self.absent.lock().unwrap_or_else(PoisonError::into_inner).remove(&(kind, *name));
-        if let Err(error) = self.tier.put(kind, name, bytes) {
+        let is_whole = self.has_all(kind, name, bytes);
+        let put = if is_whole { self.tier.put(kind, name, bytes) } else { Ok(()) };
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_whole && put.is_ok() {
+            lost.remove(&(kind, *name));
+        } else if lost.len() < MOST_LOST {
+            lost.insert((kind, *name));
+        }
+        drop(lost);
+        if let Err(error) = put {
             self.warn("not written to", &error);
         }
+    }
+
+    /// Whether all that an entry names has been put, as far as this process has to do with it.
+    fn has_all(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> bool {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if lost.is_empty() || kind == EntryKind::Blob {
+            return true;
+        }
+        lost.len() < MOST_LOST && !names(kind, name, bytes).any(|name| lost.contains(&name))
     }
 
     /// One warning for each kind of failure. That a tier rests after a failure is no news.
@@ -98,9 +125,33 @@ impl Far {
 impl Store {
     /// Puts an entry that is new here into the far tier.
     pub(crate) fn put_far(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) {
-        if let Some(far) = self.far() {
-            far.put(kind, name, bytes);
+        let Some(far) = self.far().filter(|far| far.options.write) else { return };
+        match (kind == EntryKind::Selection).then(|| record::decode(kind, name, bytes)) {
+            Some(Ok(Record { kind: RecordKind::Set, rows })) => self.put_set_far(far, &SelectionKey(*name), rows),
+            _ => far.put(kind, name, bytes),
         }
+    }
+
+    /// Puts a set into the far tier, together with what others have added to the one there. Of two who do so in the same moment one's
+    /// addition may be lost: the other's plan is still found by its key, or compiled once more.
+    fn put_set_far(&self, far: &Far, key: &SelectionKey, rows: Vec<PlanRef>) {
+        let most = self.limits().max_record_rows;
+        let there = match far.tier.get(EntryKind::Selection, &key.0, record::size_of_rows(most)) {
+            Ok(there) => there,
+            // What cannot be read is not replaced.
+            Err(error) => return far.warn("not written to", &error),
+        };
+        let there = match there.map(|bytes| record::decode(EntryKind::Selection, &key.0, &bytes)) {
+            Some(Ok(record)) => record.rows,
+            // Newer machines keep what they have.
+            Some(Err(cause @ RecordError::TooNew { .. })) => {
+                return far.garbled(&StoreError::Record { path: far.place(EntryKind::Selection, &key.0), cause });
+            }
+            // What is damaged is replaced.
+            Some(Err(_)) | None => Vec::new(),
+        };
+        let rows = united(rows, there, most);
+        far.put(EntryKind::Selection, &key.0, &record::encode(RecordKind::Set, &key.0, &rows));
     }
 
     /// A blob from the far tier, kept in front.
@@ -135,7 +186,14 @@ impl Store {
             self.keep(|layer| {
                 for blob in opened.code_objects() {
                     let missing = |path| crate::plans::missing_code_object(plan, path);
-                    layer.require_durable(EntryKind::Blob, &blob.hash.0, blob.size, missing)?;
+                    match layer.require_durable(EntryKind::Blob, &blob.hash.0, blob.size, missing) {
+                        // A layer below has it, where a plan in front may not look for it.
+                        Err(error @ StoreError::MissingTarget { .. }) => {
+                            let bytes = self.get_blob(&blob).hit().ok_or(error)?;
+                            let _ = layer.publish(EntryKind::Blob, &blob.hash.0, &bytes)?;
+                        }
+                        required => required?,
+                    }
                 }
                 let persisted = layer.publish(EntryKind::Plan, &plan.root.0, opened.bytes())?;
                 layer.publish_record(EntryKind::PlanRecord, RecordKind::Plan, &plan.key.0, &[*plan]).map(|_| persisted)
@@ -158,11 +216,23 @@ impl Store {
             return None;
         }
         self.keep(|layer| {
-            for plan in &plans {
-                let missing = |path| StoreError::MissingTarget { path, what: "plan", named_by: format!("selection {key}") };
-                layer.require_durable(EntryKind::Plan, &plan.root.0, plan.size, missing)?;
+            let _turn = self.turn_to_write(layer, &key.0);
+            // Somebody may have made one meanwhile.
+            let (kind, rows) = match layer.record_to_replace(EntryKind::Selection, &key.0, self.limits()) {
+                Ok(None) => (kind, plans.clone()),
+                Ok(Some(Record { kind: RecordKind::Set, rows })) if kind == RecordKind::Set => {
+                    (kind, united(rows, plans.clone(), self.limits().max_record_rows))
+                }
+                Ok(Some(_)) => return Ok(Persisted::Unchanged),
+                // What is damaged is replaced.
+                Err(error) if error.is_damage() => (kind, plans.clone()),
+                Err(error) => return Err(error),
+            };
+            let own = self.own_plans(layer, key, &rows)?;
+            if own.is_empty() {
+                return Ok(Persisted::Unchanged);
             }
-            layer.publish_record(EntryKind::Selection, kind, &key.0, &plans)
+            layer.publish_record(EntryKind::Selection, kind, &key.0, &own)
         });
         Some(Selection { plans })
     }
@@ -179,11 +249,42 @@ impl Store {
         decoded.inspect_err(|error| far.garbled(error)).ok()
     }
 
-    /// Keeps what came from afar in front, where that may be written. That it cannot be kept is warned of once.
+    /// Keeps what came from afar in front, where that may be written. That it cannot be kept is warned of once; that it is not all there
+    /// is no news.
     fn keep(&self, write: impl FnOnce(&Directory) -> Result<Persisted, StoreError>) {
         let Some(layer) = self.writable() else { return };
-        if let Err(error) = write(layer) {
-            layer.faults().not_persisted(&error);
+        match write(layer) {
+            Ok(_) | Err(StoreError::MissingTarget { .. }) => {}
+            Err(error) => layer.faults().not_persisted(&error),
         }
     }
+}
+
+/// What an entry names.
+fn names(kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> impl Iterator<Item = Name> {
+    let mut found = Vec::new();
+    match kind {
+        EntryKind::Blob => {}
+        EntryKind::Plan => {
+            let copy = aligned_copy(bytes);
+            if let Ok(plan) = PlanView::open(&copy) {
+                found.extend(code_objects(&plan).map(|blob| (EntryKind::Blob, blob.hash.0)));
+            }
+        }
+        EntryKind::PlanRecord | EntryKind::Selection => {
+            let rows = record::decode(kind, name, bytes).map(|record| record.rows).unwrap_or_default();
+            found.extend(rows.into_iter().map(|plan| (EntryKind::Plan, plan.root.0)));
+        }
+    }
+    found.into_iter()
+}
+
+/// Two sets as one: of plans with one key that of the first; as many of the second as there is room for.
+fn united(mut first: Vec<PlanRef>, second: Vec<PlanRef>, most: u32) -> Vec<PlanRef> {
+    let keys: HashSet<PlanKey> = first.iter().map(|plan| plan.key).collect();
+    let room = (most as usize).saturating_sub(first.len());
+    first.extend(second.into_iter().filter(|plan| !keys.contains(&plan.key)).take(room));
+    first.sort_unstable();
+    first.dedup();
+    first
 }

@@ -5,6 +5,7 @@ use crate::layer::{Directory, check_rows};
 use crate::record::{self, RecordKind};
 use crate::{EntryKind, Lookup, Persisted, Store, StoreError};
 use hipplan_serialize::{PlanRef, SelectionKey};
+use std::cell::Cell;
 
 /// The plans that answer a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,20 +86,22 @@ impl Store {
         Ok(persisted)
     }
 
-    /// The plans that answer a request: those of each layer behind those of the layers before it. They are not looked at; one that cannot
-    /// be had any more is a miss of its own.
+    /// The plans that answer a request: those of each layer behind those of the layers before it; where no layer has any, those of the far
+    /// tier. They are not looked at; one that cannot be had any more is a miss of its own.
     pub fn find_selection(&self, key: &SelectionKey) -> Lookup<Selection> {
         let mut plans: Vec<PlanRef> = Vec::new();
+        let is_near = Cell::new(false);
         let found = self.lookup(
             |layer| {
                 let Some(record) = layer.record(EntryKind::Selection, &key.0, self.limits())? else { return Ok(None) };
                 // Few: a scan is the cheapest way to find repeats.
                 let new: Vec<_> = record.rows.into_iter().filter(|plan| !plans.contains(plan)).collect();
                 plans.extend(new);
+                is_near.set(true);
                 // On to the next layer.
                 Ok(None)
             },
-            || self.pull_selection(key),
+            || if is_near.get() { None } else { self.pull_selection(key) },
         );
         match found {
             Lookup::Miss(_) if !plans.is_empty() => Lookup::Hit(Selection { plans }),

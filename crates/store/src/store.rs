@@ -112,6 +112,12 @@ impl Store {
         Self { far: Some(Arc::new(Far::new(tier, options))), ..self }
     }
 
+    /// The same store without its far tier: what is here, for questions that are not worth asking a network for.
+    #[must_use]
+    pub fn without_remote(self) -> Self {
+        Self { far: None, ..self }
+    }
+
     /// The same store under other limits.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {

@@ -4,7 +4,7 @@ use super::export::behind;
 use super::merge::{check_entry, checked_plan, open_any};
 use super::policy::{LayerOptions, Trust};
 use crate::layer::{Directory, packed_record};
-use crate::layout::{PACKS, TMP};
+use crate::layout::PACKS;
 use crate::pack::{NewEntry, Pack, PackRow};
 use crate::plans::{code_objects, missing_code_object};
 use crate::record::{self, Record, RecordKind};
@@ -70,10 +70,9 @@ impl Store {
     pub fn import(&self, bundle: &Path, options: &LayerOptions) -> Result<ImportReport, StoreError> {
         let Some(layer) = self.writable() else { return Err(StoreError::ReadOnly { path: self.root().to_owned() }) };
         let limits = self.limits();
-        let tmp = layer.root().join(TMP);
-        let bundle = open_any(bundle, &tmp, limits)?;
+        let mut bundle = open_any(bundle, &layer.temp_folder()?, limits)?;
+        Trust::of(options).check(&mut bundle)?;
         bundle.check_root()?;
-        Trust::of(options).check(&bundle)?;
         let report = ImportReport { root: ContentHash(*bundle.root()), pack: None, new: [0; 4], present: 0, problems: Vec::new() };
         let mut import = Import {
             bundle: &bundle,

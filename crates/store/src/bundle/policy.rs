@@ -118,13 +118,14 @@ impl Trust {
         self.0.signatures != SignaturePolicy::Require
     }
 
-    /// Checks a pack that was just opened. Where signatures matter, all its tables are read once, so that what is found in them later is
-    /// what was signed.
-    pub(crate) fn check(&self, pack: &Pack) -> Result<(), StoreError> {
+    /// Checks a pack that was just opened. Where signatures matter, all its tables are read once and held, so that what is found in them
+    /// later is what was signed, whatever becomes of the file.
+    pub(crate) fn check(&self, pack: &mut Pack) -> Result<(), StoreError> {
         if self.0.signatures == SignaturePolicy::Off {
             // What they are worth makes no difference. That they are some does: anything else behind a pack is damage.
             return pack.signatures().map(drop);
         }
+        pack.hold_tables()?;
         let signed = pack.check_root().and_then(|()| trusted_signer(pack, &self.0.trusted));
         match signed {
             Ok(_) => Ok(()),

@@ -24,8 +24,8 @@ pub(crate) struct Bundle {
 impl Bundle {
     /// Opens a bundle that is trusted far enough; `None` when there is no such file.
     pub(crate) fn open(path: &Path, trust: &Trust) -> Result<Option<Self>, StoreError> {
-        let Some(pack) = Pack::open(path, &Limits::default())? else { return Ok(None) };
-        trust.check(&pack)?;
+        let Some(mut pack) = Pack::open(path, &Limits::default())? else { return Ok(None) };
+        trust.check(&mut pack)?;
         Ok(Some(Self { pack: Arc::new(pack), faults: Faults::default() }))
     }
 

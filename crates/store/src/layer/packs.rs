@@ -141,7 +141,7 @@ impl Packs {
                 continue;
             }
             match Pack::open(&path, &Limits::default()) {
-                Ok(Some(pack)) => match self.trust.check(&pack) {
+                Ok(Some(mut pack)) => match self.trust.check(&mut pack) {
                     Ok(()) => packs.push(Arc::new(pack)),
                     // It stays so until the folder changes.
                     Err(error) if is_refusal(&error) => {

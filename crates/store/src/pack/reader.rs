@@ -28,6 +28,8 @@ pub(crate) struct Pack {
     /// What the header covers of itself.
     pub(super) unsealed: [u8; HEADER],
     max_provenance: u64,
+    /// What stands between header and values, where it must stay what it was: [`hold_tables`](Self::hold_tables).
+    held: Option<Box<[u8]>>,
     /// Made when it is first wanted; `None` where the file may not be mapped.
     map: OnceLock<Option<fs::Map>>,
 }
@@ -97,7 +99,27 @@ impl Pack {
         let header = Header::decode(&bytes, size, limits).map_err(fault)?;
         let unsealed = header.encode_unsealed();
         let max_provenance = limits.max_provenance_bytes;
-        Ok(Some(Self { file, path: path.to_owned(), header, unsealed, max_provenance, map: OnceLock::new() }))
+        Ok(Some(Self { file, path: path.to_owned(), header, unsealed, max_provenance, held: None, map: OnceLock::new() }))
+    }
+
+    /// Reads all that stands between header and values, and takes it from memory from now on: what becomes of it in the file makes no
+    /// difference to what is found. It takes about a hundred bytes an entry.
+    pub(crate) fn hold_tables(&mut self) -> Result<(), StoreError> {
+        let mut held = Vec::new();
+        let length = self.header.values_offset.saturating_sub(HEADER as u64);
+        // Memory is taken as bytes come.
+        self.pieces(HEADER as u64, length, |piece| {
+            held.extend_from_slice(piece);
+            true
+        })?;
+        self.held = Some(held.into());
+        Ok(())
+    }
+
+    /// A part of what is held.
+    fn held(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(HEADER as u64)?).ok()?;
+        self.held.as_deref()?.get(start..start.checked_add(usize::try_from(length).ok()?)?)
     }
 
     /// Where it was when it was opened.
@@ -349,11 +371,19 @@ impl Pack {
     }
 
     /// Hands out all bytes of a part of the file.
-    pub(super) fn pieces(&self, offset: u64, length: u64, take: impl FnMut(&[u8]) -> bool) -> Result<(), StoreError> {
+    pub(super) fn pieces(&self, offset: u64, length: u64, mut take: impl FnMut(&[u8]) -> bool) -> Result<(), StoreError> {
+        if let Some(held) = self.held(offset, length) {
+            take(held);
+            return Ok(());
+        }
         self.file.pieces(offset, length, take).map_err(|e| self.io(e))
     }
 
     pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        if let Some(held) = self.held(offset, buffer.len() as u64) {
+            buffer.copy_from_slice(held);
+            return Ok(());
+        }
         self.file.read_at(offset, buffer).map_err(|e| self.io(e))
     }
 

@@ -272,10 +272,11 @@ fn an_import_finds_what_a_layer_below_would_find() {
     assert_eq!(export_all(&target, &out).root, export_all(&layered, &out).root);
 
     // What is there is not taken again, be it loose or in a pack.
-    let before = tree(target.root());
+    let entries = || tree(target.root()).into_iter().filter(|(path, _)| !path.starts_with("locks")).collect::<Vec<_>>();
+    let before = entries();
     let again = target.import(&file, &LayerOptions::default()).unwrap();
     assert_eq!((again.new, again.pack), ([0; 4], None));
-    assert_eq!(tree(target.root()), before);
+    assert!(entries() == before);
 
     let read_only = Store::open(target.root(), Mode::ReadOnly).unwrap();
     assert_eq!(read_only.import(&file, &LayerOptions::default()).unwrap_err().code(), "read-only");

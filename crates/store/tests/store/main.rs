@@ -8,6 +8,7 @@ mod compact;
 mod damage;
 mod degrade;
 mod determinism;
+mod far;
 mod gc;
 mod group;
 mod locations;

@@ -7,6 +7,7 @@ use hipplan_store::{
     LayerOptions, Limits, Lookup, Mode, PackError, SecretKey, SignaturePolicy, Store, StoreError, bundle_facts, merge_bundles, sign_bundle,
 };
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 fn options(signatures: SignaturePolicy, trusted: &[&SecretKey]) -> LayerOptions {
@@ -77,6 +78,32 @@ fn a_bundle_is_signed_by_several_and_read_by_those_who_trust_one_of_them() {
     let other = [&std::fs::read(&file).unwrap()[..], &signed[unsigned.len()..]].concat();
     std::fs::write(&file, other).unwrap();
     assert_eq!(refused(&file, &require(&a)).0, "untrusted");
+}
+
+/// What was signed is what is read: tables that change in the file after they were checked lead nowhere.
+#[test]
+fn tables_that_change_after_they_were_checked_make_no_difference() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("b.hpbundle");
+    let origin = store_in(dir.path(), "origin");
+    let (plan, blob, key) = fill(&origin, b"one");
+    export_all(&origin, &file);
+    let signer = SecretKey::from_seed([1; 32]);
+    sign_bundle(&file, &signer, &Limits::default()).unwrap();
+    let [signed, unsigned] = [SignaturePolicy::Require, SignaturePolicy::Off]
+        .map(|policy| Store::open_layer_options(&file, &options(policy, &[&signer])).unwrap());
+
+    // Blobs are the first values: all before them is header and tables.
+    let bytes = std::fs::read(&file).unwrap();
+    let value = origin.get_blob(&blob).hit().unwrap();
+    let values = bytes.windows(value.len()).position(|window| *window == value[..]).unwrap();
+    let in_place = std::fs::File::options().write(true).open(&file).unwrap();
+    in_place.write_all_at(&vec![0xff; values - 512], 512).unwrap();
+
+    assert_eq!(signed.find_selection(&key).hit().unwrap().plans, [plan]);
+    assert!(signed.get_plan(&plan).hit().is_some() && signed.get_blob(&blob).hit().is_some());
+    let (found, warnings) = warnings(|| unsigned.get_plan(&plan).hit().is_some());
+    assert!(!found && !warnings.is_empty(), "without a policy, tables are read when they are needed: {warnings:?}");
 }
 
 #[test]

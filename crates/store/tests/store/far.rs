@@ -1,0 +1,171 @@
+//! A far tier, as a store uses it.
+
+use crate::common::{plan, put, selection_key, warnings};
+use hipplan_store::{EntryKind, Lookup, Mode, RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier, Store};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A tier in memory that counts what it is asked for.
+#[derive(Debug, Default)]
+struct Memory {
+    entries: Mutex<HashMap<(EntryKind, [u8; 32]), Vec<u8>>>,
+    gets: AtomicUsize,
+    refuses: AtomicBool,
+}
+
+impl RemoteTier for Memory {
+    fn get(&self, kind: EntryKind, name: &[u8; 32], _: u64) -> Result<Option<Vec<u8>>, RemoteError> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        Ok(self.entries.lock().unwrap().get(&(kind, *name)).cloned())
+    }
+
+    fn put(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<(), RemoteError> {
+        if self.refuses.load(Ordering::Relaxed) {
+            return Err(RemoteError { kind: RemoteErrorKind::Refused, message: "not this one".to_owned() });
+        }
+        self.entries.lock().unwrap().insert((kind, *name), bytes.to_vec());
+        Ok(())
+    }
+
+    fn name(&self) -> &str {
+        "memory"
+    }
+}
+
+fn machine(folder: &Path, tier: &Arc<Memory>) -> Store {
+    let tier: Arc<dyn RemoteTier> = Arc::<Memory>::clone(tier);
+    Store::open(folder, Mode::ReadWrite).unwrap().with_remote(tier, RemoteOptions { read: true, write: true })
+}
+
+#[test]
+fn machines_add_to_one_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Arc::new(Memory::default());
+    let key = selection_key(b"one");
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| machine(&folder.path().join(name), &tier));
+    let [one, two, three] = [b"1", b"2", b"3"].map(|graph| plan(graph, 100, &[]));
+    // That there is no such set is known to `b` before `a` makes it.
+    assert!(b.find_selection(&key).hit().is_none());
+    let one = put(&a, &one);
+    assert!(a.add_to_set(&key, &one).unwrap().is_persisted());
+    let two = put(&b, &two);
+    assert!(b.add_to_set(&key, &two).unwrap().is_persisted());
+    let group = c.group();
+    let three = group.put_plan(&three).unwrap().id;
+    assert!(group.add_to_set(&key, &three).unwrap().is_persisted());
+    assert!(group.commit().unwrap().is_persisted());
+
+    let mut all = vec![one, two, three];
+    all.sort_unstable();
+    assert_eq!(d.find_selection(&key).hit().unwrap().plans, all);
+    assert_eq!(d.without_remote().find_selection(&key).hit().unwrap().plans, all, "it is kept");
+}
+
+#[test]
+fn a_set_of_a_newer_hipplan_is_left_alone_and_a_damaged_one_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Arc::new(Memory::default());
+    let key = selection_key(b"one");
+    let place = (EntryKind::Selection, key.0);
+    let [a, b, c] = ["a", "b", "c"].map(|name| machine(&folder.path().join(name), &tier));
+    let plan = plan(b"1", 100, &[]);
+    let (in_a, in_b, in_c) = (put(&a, &plan), put(&b, &plan), put(&c, &plan));
+    assert!(a.add_to_set(&key, &in_a).unwrap().is_persisted());
+    let good = tier.entries.lock().unwrap()[&place].clone();
+    let mut newer = good.clone();
+    newer[8] = 9;
+    tier.entries.lock().unwrap().insert(place, newer.clone());
+    assert!(b.add_to_set(&key, &in_b).unwrap().is_persisted());
+    assert_eq!(tier.entries.lock().unwrap()[&place], newer);
+    let mut damaged = good.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    tier.entries.lock().unwrap().insert(place, damaged);
+    assert!(c.add_to_set(&key, &in_c).unwrap().is_persisted());
+    assert_eq!(tier.entries.lock().unwrap()[&place], good);
+}
+
+#[test]
+fn what_is_absent_is_asked_for_once_and_without_the_tier_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Arc::new(Memory::default());
+    let store = machine(folder.path(), &tier);
+    let near = store.clone().without_remote();
+    for _ in 0..3 {
+        assert!(matches!(near.find_selection(&selection_key(b"one")), Lookup::Miss(_)));
+    }
+    assert_eq!(tier.gets.load(Ordering::Relaxed), 0);
+    for _ in 0..3 {
+        assert!(matches!(store.find_selection(&selection_key(b"one")), Lookup::Miss(_)));
+    }
+    assert_eq!(tier.gets.load(Ordering::Relaxed), 1);
+}
+
+/// A tier is behind the layers: what they have is not asked for, and not replaced by what it has.
+#[test]
+fn a_selection_that_is_here_stays_whatever_the_tier_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Arc::new(Memory::default());
+    let key = selection_key(b"one");
+    let [a, b] = ["a", "b"].map(|name| machine(&folder.path().join(name), &tier));
+    let in_b = put(&b, &plan(b"1", 100, &[]));
+    assert!(b.put_selection(&key, &[in_b]).unwrap().is_persisted());
+    let in_a = put(&a, &plan(b"2", 100, &[]));
+    assert!(a.put_selection(&key, &[in_a]).unwrap().is_persisted());
+    let before = tier.gets.load(Ordering::Relaxed);
+    for _ in 0..3 {
+        assert_eq!(b.find_selection(&key).hit().unwrap().plans, [in_b]);
+        assert_eq!(a.find_selection(&key).hit().unwrap().plans, [in_a]);
+    }
+    assert_eq!(tier.gets.load(Ordering::Relaxed), before, "nothing is asked for");
+    assert_eq!(b.without_remote().find_selection(&key).hit().unwrap().plans, [in_b]);
+}
+
+/// What comes from afar is kept whole, also where a layer below has a part of it.
+#[test]
+fn a_plan_whose_code_object_is_in_a_layer_below_is_kept_in_front() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Arc::new(Memory::default());
+    let (writer, below, front) = (folder.path().join("writer"), folder.path().join("below"), folder.path().join("front"));
+    let writer = machine(&writer, &tier);
+    let blob = writer.put_blob(b"a code object").unwrap().id;
+    let named = put(&writer, &plan(b"1", 100, &[blob]));
+    let key = selection_key(b"one");
+    assert!(writer.put_selection(&key, &[named]).unwrap().is_persisted());
+    Store::open(&below, Mode::ReadWrite).unwrap().put_blob(b"a code object").unwrap();
+
+    let (reader, warnings) = warnings(|| {
+        let reader = machine(&front, &tier).with_layer(&below).unwrap();
+        assert_eq!(reader.find_selection(&key).hit().unwrap().plans, [named]);
+        reader
+    });
+    assert!(warnings.is_empty(), "{warnings:?}");
+    drop(reader);
+    let alone = Store::open(&front, Mode::ReadOnly).unwrap();
+    assert_eq!(alone.find_selection(&key).hit().unwrap().plans, [named]);
+    assert!(alone.get_plan(&named).hit().is_some() && alone.get_blob(&blob).hit().is_some());
+    assert!(alone.verify().is_clean());
+}
+
+/// What names an entry that could not be put is not put either.
+#[test]
+fn no_name_is_put_before_what_it_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Arc::new(Memory::default());
+    let store = machine(folder.path(), &tier);
+    let [one, two] = [b"code object 1", b"code object 2"];
+    tier.refuses.store(true, Ordering::Relaxed);
+    let lost = store.put_blob(one).unwrap().id;
+    tier.refuses.store(false, Ordering::Relaxed);
+    let kept = store.put_blob(two).unwrap().id;
+    let key = selection_key(b"one");
+    let of_lost = put(&store, &plan(b"1", 100, &[lost]));
+    assert!(store.put_selection(&key, &[of_lost]).unwrap().is_persisted());
+    let of_kept = put(&store, &plan(b"2", 100, &[kept]));
+    let kinds: Vec<_> = tier.entries.lock().unwrap().keys().copied().collect();
+    assert_eq!(kinds.len(), 3, "{kinds:?}");
+    for place in [(EntryKind::Blob, kept.hash.0), (EntryKind::Plan, of_kept.root.0), (EntryKind::PlanRecord, of_kept.key.0)] {
+        assert!(kinds.contains(&place), "{place:?}");
+    }
+}
