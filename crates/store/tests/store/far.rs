@@ -133,7 +133,7 @@ fn a_plan_whose_code_object_is_in_a_layer_below_is_kept_in_front() {
     let named = put(&writer, &plan(b"1", 100, &[blob]));
     let key = selection_key(b"one");
     assert!(writer.put_selection(&key, &[named]).unwrap().is_persisted());
-    Store::open(&below, Mode::ReadWrite).unwrap().put_blob(b"a code object").unwrap();
+    assert!(Store::open(&below, Mode::ReadWrite).unwrap().put_blob(b"a code object").unwrap().persisted.is_persisted());
 
     let (reader, warnings) = warnings(|| {
         let reader = machine(&front, &tier).with_layer(&below).unwrap();
