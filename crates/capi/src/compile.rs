@@ -3,10 +3,15 @@
 use crate::beside;
 use crate::failure::Failure;
 use crate::library::Library;
-use crate::types::{HIPPLAN_COMPILE, HIPPLAN_INTERNAL, HIPPLAN_MISS, HIPPLAN_STORE, HIPPLAN_UNSUPPORTED};
+use crate::types::{
+    HIPPLAN_COMPILE, HIPPLAN_INTERNAL, HIPPLAN_MISS, HIPPLAN_STALE, HIPPLAN_STORE, HIPPLAN_UNREADABLE, HIPPLAN_UNSUPPORTED,
+    HIPPLAN_WRONG_TARGET, hipplan_status_t,
+};
 use hipplan_exec::plugin::Plugins;
 use hipplan_planner::hip::compiler::hiprtc;
-use hipplan_planner::{CompileError, CompiledPlan, Ensured, Providers, Request, Site, ensure_plan};
+use hipplan_planner::{
+    CompileError, CompiledPlan, Ensured, Lack, LackReason, Providers, Request, Site, Sought, ensure_plan, find_precompiled,
+};
 use hipplan_serialize::{GraphBuf, GraphKey, Policy};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -69,6 +74,39 @@ impl Library {
             }
         }
     }
+
+    /// Whether the stores have a plan of the graph for the device that needs no compiling and every byte of which is good.
+    pub(crate) fn require(&self, graph: &GraphBuf) -> Result<(), Failure> {
+        let counters = &self.shared.counters;
+        let canonical = graph.view().canonical()?;
+        let policy = Policy::DEFAULT.preferring(graph.view().preferred_engine_id());
+        let (device, targets) = (&self.shared.device, self.shared.device.targets());
+        let sought = Sought { graph: &canonical.key, device: Some(device), targets: &targets, policy: &policy };
+        counters.lookups.add_one();
+        let found = match self.layers.store() {
+            Some(store) => find_precompiled(store, &sought, self.providers.get(&self.plugins)).map(drop),
+            None => Err(Lack { reason: LackReason::Unreadable, detail: "no store could be opened".to_owned() }),
+        };
+        match found {
+            Ok(()) => {
+                counters.hits.add_one();
+                Ok(())
+            }
+            Err(lack) => {
+                counters.misses.add_one();
+                Err(Failure::new(status(lack.reason), format!("{lack} (graph {}, {})", canonical.key, self.layers)))
+            }
+        }
+    }
+}
+
+fn status(reason: LackReason) -> hipplan_status_t {
+    match reason {
+        LackReason::Missing => HIPPLAN_MISS,
+        LackReason::WrongTarget => HIPPLAN_WRONG_TARGET,
+        LackReason::Stale => HIPPLAN_STALE,
+        LackReason::Unreadable => HIPPLAN_UNREADABLE,
+    }
 }
 
 impl From<CompileError> for Failure {
@@ -76,7 +114,7 @@ impl From<CompileError> for Failure {
         let status = match &error {
             CompileError::NoKey(_) | CompileError::NoApplicableEngines { .. } | CompileError::CannotPersist { .. } => HIPPLAN_UNSUPPORTED,
             CompileError::Store(_) => HIPPLAN_STORE,
-            CompileError::NotPrecompiled(_) => HIPPLAN_MISS,
+            CompileError::NotPrecompiled(lack) => self::status(lack.reason),
             CompileError::Provider { .. } => HIPPLAN_COMPILE,
             // What is left are defects.
             _ => HIPPLAN_INTERNAL,

@@ -24,6 +24,11 @@ impl Failure {
     }
 }
 
+/// Whether a status says that there is no usable plan, which is no failure.
+pub(crate) const fn is_miss(status: hipplan_status_t) -> bool {
+    matches!(status, HIPPLAN_MISS | HIPPLAN_WRONG_TARGET | HIPPLAN_STALE | HIPPLAN_UNREADABLE)
+}
+
 /// Name of a status, for messages.
 pub(crate) fn name(status: hipplan_status_t) -> &'static std::ffi::CStr {
     match status {
@@ -38,6 +43,9 @@ pub(crate) fn name(status: hipplan_status_t) -> &'static std::ffi::CStr {
         HIPPLAN_WORKSPACE => c"HIPPLAN_WORKSPACE",
         HIPPLAN_COMPILE => c"HIPPLAN_COMPILE",
         HIPPLAN_INTERNAL => c"HIPPLAN_INTERNAL",
+        HIPPLAN_WRONG_TARGET => c"HIPPLAN_WRONG_TARGET",
+        HIPPLAN_STALE => c"HIPPLAN_STALE",
+        HIPPLAN_UNREADABLE => c"HIPPLAN_UNREADABLE",
         _ => c"an unknown status",
     }
 }

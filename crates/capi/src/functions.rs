@@ -207,8 +207,7 @@ pub unsafe extern "C" fn hipplan_bind_by_key(
 /// milliseconds to minutes, and starts compilers as child processes, never the calling program itself.
 ///
 /// `HIPPLAN_UNSUPPORTED`: no engine takes the graph, there is no compiler for the device, or this library was built without one. `HIPPLAN_COMPILE`: a
-/// compiler failed. `HIPPLAN_STORE`: the store cannot be written. `HIPPLAN_MISS`: opened with `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`, and no usable
-/// plan is stored.
+/// compiler failed. `HIPPLAN_STORE`: the store cannot be written. Opened with `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`, nothing is compiled: see there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipplan_compile(library: *const hipplan_t, graph: *const c_void, size: usize) -> hipplan_status_t {
     entry::status(|| {
@@ -217,7 +216,7 @@ pub unsafe extern "C" fn hipplan_compile(library: *const hipplan_t, graph: *cons
         let compiled = || {
             // SAFETY: by the header's rules.
             let graph = read_graph(unsafe { input::bytes(graph, size, "graph") }?)?;
-            if library.requires_precompiled { library.find_by_graph(&graph) } else { compile(library, &graph) }
+            if library.requires_precompiled { require(library, &graph) } else { compile(library, &graph) }
         };
         library.counted(compiled())
     })
@@ -226,6 +225,16 @@ pub unsafe extern "C" fn hipplan_compile(library: *const hipplan_t, graph: *cons
 #[cfg(feature = "compile")]
 fn compile(library: &Library, graph: &hipplan_serialize::GraphBuf) -> Result<(), Failure> {
     library.compile(graph)
+}
+
+#[cfg(feature = "compile")]
+fn require(library: &Library, graph: &hipplan_serialize::GraphBuf) -> Result<(), Failure> {
+    library.require(graph)
+}
+
+#[cfg(not(feature = "compile"))]
+fn require(library: &Library, graph: &hipplan_serialize::GraphBuf) -> Result<(), Failure> {
+    library.find_by_graph(graph)
 }
 
 #[cfg(not(feature = "compile"))]

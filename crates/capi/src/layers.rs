@@ -131,6 +131,12 @@ impl Layers {
         None
     }
 
+    /// All layers, to look into.
+    #[cfg(feature = "compile")]
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
     /// No store is left to look into.
     pub(crate) fn is_empty(&self) -> bool {
         self.store.is_none()

@@ -2,7 +2,7 @@
 
 use crate::bound::Bound;
 use crate::counters::Counters;
-use crate::failure::Failure;
+use crate::failure::{Failure, is_miss};
 use crate::layers::{CodeOf, Layers};
 use crate::types::{HIPPLAN_MISS, HIPPLAN_OPEN_READ_ONLY, HIPPLAN_OPEN_REQUIRE_PRECOMPILED, HIPPLAN_WORKSPACE};
 use hipplan_exec::hip::HipRuntime;
@@ -183,7 +183,7 @@ impl Shared {
     #[inline]
     pub(crate) fn counted<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         result.inspect_err(|failure| {
-            if failure.status != HIPPLAN_MISS {
+            if !is_miss(failure.status) {
                 self.counters.failures.add_one();
             }
         })

@@ -37,6 +37,15 @@ pub const HIPPLAN_WORKSPACE: hipplan_status_t = 8;
 pub const HIPPLAN_COMPILE: hipplan_status_t = 9;
 /// A defect of hipplan. Please report the text.
 pub const HIPPLAN_INTERNAL: hipplan_status_t = 10;
+/// `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: no plan is stored for the device's targets, and there is one for another. As `HIPPLAN_MISS`, not counted
+/// as a failure.
+pub const HIPPLAN_WRONG_TARGET: hipplan_status_t = 11;
+/// `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: a plan is stored, and nothing here loads it: another hipplan or another plugin wrote it. Not counted as a
+/// failure.
+pub const HIPPLAN_STALE: hipplan_status_t = 12;
+/// `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: a plan is stored, or a record that names one, and it is damaged, lacks a code object, or cannot be read.
+/// Not counted as a failure.
+pub const HIPPLAN_UNREADABLE: hipplan_status_t = 13;
 
 /// `hipplan_open_options_t::flags`: nothing is written, the first store included.
 pub const HIPPLAN_OPEN_READ_ONLY: u32 = 1;
@@ -44,7 +53,8 @@ pub const HIPPLAN_OPEN_READ_ONLY: u32 = 1;
 /// by the first `hipplan_compile`, which then keeps its plan for this process only.
 pub const HIPPLAN_OPEN_DEGRADE: u32 = 2;
 /// `hipplan_open_options_t::flags`: plans must have been compiled before. `hipplan_compile` compiles nothing: it answers `HIPPLAN_OK` if a usable
-/// plan is stored and `HIPPLAN_MISS` if not. Nothing is written, as with `HIPPLAN_OPEN_READ_ONLY`.
+/// plan is stored, every byte of which it reads; if not, `HIPPLAN_MISS`, `HIPPLAN_WRONG_TARGET`, `HIPPLAN_STALE` or `HIPPLAN_UNREADABLE`. Nothing
+/// is written, as with `HIPPLAN_OPEN_READ_ONLY`.
 pub const HIPPLAN_OPEN_REQUIRE_PRECOMPILED: u32 = 4;
 /// `hipplan_execute_options_t::flags`: an entry for a scalar with a default replaces the default.
 pub const HIPPLAN_EXECUTE_OVERRIDE: u32 = 1;
@@ -154,7 +164,7 @@ pub struct hipplan_counters_t {
     pub module_loads: u64,
     /// Executions that were put on a stream, or finished on the CPU.
     pub executions: u64,
-    /// Calls that answered something other than `HIPPLAN_OK` and `HIPPLAN_MISS`.
+    /// Calls that answered something other than `HIPPLAN_OK`, `HIPPLAN_MISS` and its like.
     pub failures: u64,
 }
 

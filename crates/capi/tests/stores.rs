@@ -281,3 +281,37 @@ fn a_bundle_is_served_as_a_layer_of_the_environment_and_as_the_first_store() {
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
     }
 }
+
+/// Where plans must have been compiled before, what is the matter is a status, and every byte of a plan has been read before it is said to be there.
+#[test]
+fn what_is_the_matter_with_a_plan_that_is_required_is_a_status() {
+    let require = |path: &Path, graph: &GraphBuf| {
+        let library = Library::open_with(path, HIPPLAN_OPEN_REQUIRE_PRECOMPILED);
+        let bytes = graph.view().to_artifact();
+        // SAFETY: as the header says.
+        let status = unsafe { hipplan_compile(library.0, bytes.as_ptr().cast(), bytes.len()) };
+        (status, last_error(), library.counters())
+    };
+    let (_folder, path, graph) = store(vec![Altered { engine: "GOOD", alter: |_| () }]);
+    let (status, _, counters) = require(&path, &graph);
+    assert_eq!((status, counters.hits, counters.misses, counters.failures), (HIPPLAN_OK, 1, 0, 0));
+    for file in common::files(&path.join("plans")) {
+        let mut bytes = std::fs::read(&file).expect("read");
+        // In the payload, which opening a plan does not look at.
+        let last = bytes.len() - 100;
+        bytes[last] ^= 1;
+        std::fs::remove_file(&file).expect("removed");
+        std::fs::write(&file, bytes).expect("written");
+    }
+    let (status, text, counters) = require(&path, &graph);
+    assert!(status == HIPPLAN_UNREADABLE && text.starts_with("unreadable: "), "{status}: {text}");
+    assert_eq!((counters.hits, counters.misses, counters.failures, counters.compiles), (0, 1, 0, 0));
+
+    let (_folder, path, graph) = store(vec![Altered { engine: "NEWER", alter: |compiled| compiled.version = 99 }]);
+    let (status, text, _) = require(&path, &graph);
+    assert!(status == HIPPLAN_STALE && text.starts_with("stale: "), "{status}: {text}");
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(Store::open(folder.path(), Mode::ReadWrite).expect("an empty store"));
+    let (status, text, _) = require(folder.path(), &graph);
+    assert!(status == HIPPLAN_MISS && text.starts_with("missing: "), "{status}: {text}");
+}

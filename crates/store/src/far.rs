@@ -1,11 +1,11 @@
 //! The far tier as a store uses it: asked last, written last, never trusted, never in the way.
 
 use crate::layer::{Directory, open_plan};
-use crate::plans::{PlanBytes, code_objects};
+use crate::plans::PlanBytes;
 use crate::record::{self, Record, RecordError, RecordKind};
+use crate::targets::targets;
 use crate::{Blob, EntryKind, Persisted, RemoteError, RemoteErrorKind, RemoteTier, Selection, Store, StoreError};
 use hipplan_serialize::aligned::aligned_copy;
-use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{Digest, PlanKey, PlanRef, SelectionKey};
 use std::collections::HashSet;
 use std::path::Path;
@@ -97,7 +97,7 @@ impl Far {
         if lost.is_empty() || kind == EntryKind::Blob {
             return true;
         }
-        lost.len() < MOST_LOST && !names(kind, name, bytes).any(|name| lost.contains(&name))
+        lost.len() < MOST_LOST && !targets(kind, name, bytes).iter().any(|target| lost.contains(&target.key()))
     }
 
     /// One warning for each kind of failure. That a tier rests after a failure is no news.
@@ -258,25 +258,6 @@ impl Store {
             Err(error) => layer.faults().not_persisted(&error),
         }
     }
-}
-
-/// What an entry names.
-fn names(kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> impl Iterator<Item = Name> {
-    let mut found = Vec::new();
-    match kind {
-        EntryKind::Blob => {}
-        EntryKind::Plan => {
-            let copy = aligned_copy(bytes);
-            if let Ok(plan) = PlanView::open(&copy) {
-                found.extend(code_objects(&plan).map(|blob| (EntryKind::Blob, blob.hash.0)));
-            }
-        }
-        EntryKind::PlanRecord | EntryKind::Selection => {
-            let rows = record::decode(kind, name, bytes).map(|record| record.rows).unwrap_or_default();
-            found.extend(rows.into_iter().map(|plan| (EntryKind::Plan, plan.root.0)));
-        }
-    }
-    found.into_iter()
 }
 
 /// Two sets as one: of plans with one key that of the first; as many of the second as there is room for.

@@ -47,6 +47,7 @@ mod remote;
 mod selections;
 mod selftest;
 mod store;
+mod targets;
 mod turn;
 mod upkeep;
 

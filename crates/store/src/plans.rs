@@ -56,6 +56,7 @@ impl Store {
     fn put_checked_plan(&self, plan: &[u8], view: &PlanView<'_>) -> Result<Put<PlanRef>, StoreError> {
         let id = view.plan_ref();
         check_plan_size(&EntryKind::Plan.file(self.root(), &id.root.0), id.size, self.limits())?;
+        let mut has_new_record = false;
         let persisted = self.put(|layer| {
             for blob in code_objects(view) {
                 let missing = |path| missing_code_object(&id, path);
@@ -63,10 +64,13 @@ impl Store {
             }
             let persisted = layer.publish(EntryKind::Plan, &id.root.0, plan)?;
             // Whether the record is new does not matter to the caller; that it is durable does.
-            layer.publish_record(EntryKind::PlanRecord, RecordKind::Plan, &id.key.0, &[id]).map(|_| persisted)
+            has_new_record = layer.publish_record(EntryKind::PlanRecord, RecordKind::Plan, &id.key.0, &[id])?.is_news();
+            Ok(persisted)
         })?;
         if persisted.is_news() {
             self.put_far(EntryKind::Plan, &id.root.0, plan);
+        }
+        if has_new_record && persisted.is_persisted() {
             self.put_far(EntryKind::PlanRecord, &id.key.0, &record::encode(RecordKind::Plan, &id.key.0, &[id]));
         }
         Ok(Put { id, persisted })

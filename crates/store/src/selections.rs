@@ -45,7 +45,7 @@ impl Store {
 
     /// Adds a plan to the set of those that answer a request, which has no order but that of their addresses; of plans with one key the last
     /// one added stays. Threads and processes may add to one set at once: none of what they add is lost, unless the file system refuses
-    /// locks.
+    /// locks, or one of them is stopped for half a minute while it writes.
     ///
     /// # Errors
     /// As of [`put_selection`](Self::put_selection).

@@ -228,8 +228,8 @@ impl Store {
 
     /// Keeps others from writing what is about to be read and replaced. Where that is not to be had, work goes on.
     pub(crate) fn turn_to_write(&self, layer: &Directory, key: &[u8; 32]) -> Option<Turn> {
-        // Reading and replacing a record takes a moment; who takes longer has been stopped.
-        let options = TurnOptions { wait: Duration::from_secs(5), ..TurnOptions::default() };
+        // Reading and replacing a record takes a moment, writing the pack of a group some seconds; who takes longer has been stopped.
+        let options = TurnOptions { wait: Duration::from_secs(30), ..TurnOptions::default() };
         match turn::take::<()>(Some(layer.root()), key, Purpose::Record, &options, &mut || None) {
             Turned::Mine(turn) => Some(turn),
             Turned::Found(()) => None,

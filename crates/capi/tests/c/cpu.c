@@ -273,7 +273,7 @@ static void layers(const char* store, const char* other, const char* file, const
     counters.struct_size = sizeof counters;
     library = open_stores(stores, 1, "cpu", HIPPLAN_OPEN_REQUIRE_PRECOMPILED);
     GOOD(hipplan_compile(library, graph, size));
-    FAILS(hipplan_compile(library, other_graph, sizeof other_graph - 1), HIPPLAN_MISS, "not in the store");
+    FAILS(hipplan_compile(library, other_graph, sizeof other_graph - 1), HIPPLAN_MISS, "missing: no plan for target cpu");
     FAILS(hipplan_compile(library, "{}", 2), HIPPLAN_INVALID_ARGUMENT, "JSON");
     GOOD(hipplan_counters(library, &counters));
     CHECK(counters.compiles == 0 && counters.hits == 1 && counters.misses == 1 && counters.failures == 1);

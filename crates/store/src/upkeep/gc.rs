@@ -33,7 +33,7 @@ pub struct GcOptions {
     /// Plans that were not used for longer than this go.
     pub max_age: Option<Duration>,
     /// What was used or written less than this ago stays whatever the caps are: a publisher may be about to name it. One hour. Less than
-    /// a publisher takes from a blob to the plan that names it makes such puts fail.
+    /// a publisher takes from a blob to the plan that names it makes such puts fail, and commits of a group leave such plans out and say so.
     pub grace: Duration,
     /// Nothing is changed; the report says what would be.
     pub dry_run: bool,

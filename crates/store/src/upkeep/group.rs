@@ -11,10 +11,12 @@ use crate::entry::check_limit;
 use crate::layer::{Directory, check_blob_size, check_plan_size, check_rows};
 use crate::plans::{checked, code_objects, missing_code_object};
 use crate::record::{self, RecordKind};
+use crate::targets::{Target, targets};
 use crate::{EntryKind, Persisted, Put, Store, StoreError, Turn};
 use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{Digest, PlanRef, SelectionKey};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -255,9 +257,9 @@ impl Group {
         if entries.is_empty() && sets.is_empty() {
             return Ok(Persisted::Unchanged);
         }
-        let mut written = Entries::new();
+        let (mut written, mut missing) = (Entries::new(), None);
         let result = self.store.put(|layer| {
-            written = self.write(layer, &entries, &sets)?;
+            (written, missing) = self.write(layer, &entries, &sets)?;
             Ok(if written.is_empty() { Persisted::Unchanged } else { Persisted::New })
         });
         let mut state = self.state();
@@ -275,20 +277,47 @@ impl Group {
         if result.as_ref().is_ok_and(Persisted::is_persisted) {
             written.iter().for_each(|((kind, name), bytes)| self.store.put_far(*kind, name, bytes));
         }
-        result
+        match missing {
+            // The rest was written. What was left out is not kept: it would be missing again.
+            Some(error) => self.store.put(|_| Err(error)),
+            None => result,
+        }
     }
 
-    /// Writes a pack, and loose files where loose ones would be in front of it; gives what was written.
-    fn write(&self, layer: &Directory, entries: &Entries, sets: &BTreeMap<[u8; 32], Additions>) -> Result<Entries, StoreError> {
+    /// Writes a pack, and loose files where loose ones would be in front of it; gives what was written, and the first entry that is missing of
+    /// those that something named which is therefore left out.
+    fn write(
+        &self,
+        layer: &Directory,
+        entries: &Entries,
+        sets: &BTreeMap<[u8; 32], Additions>,
+    ) -> Result<(Entries, Option<StoreError>), StoreError> {
         let _turns = self.turns(layer, sets);
         let mut all = entries.clone();
+        let mut missing = leave_out(layer, &mut all)?;
         for (key, additions) in sets {
-            if let Some(record) = self.united(layer, key, additions)? {
+            let mut additions = additions.clone();
+            let mut is_there = |plan: &PlanRef| {
+                let target = Target { kind: EntryKind::Plan, name: plan.root.0, size: plan.size };
+                require(layer, &all, &target, &(EntryKind::Selection, *key))
+                    .map(|gone| gone.map(|error| missing.get_or_insert(error)).is_none())
+            };
+            let mut kept = Vec::with_capacity(additions.plans.len());
+            for plan in additions.plans {
+                if is_there(&plan)? {
+                    kept.push(plan);
+                }
+            }
+            additions.plans = kept;
+            if additions.plans.is_empty() && additions.instead.is_none() {
+                continue;
+            }
+            if let Some(record) = self.united(layer, key, &additions)? {
                 all.insert((EntryKind::Selection, *key), record.into());
             }
         }
         if all.is_empty() {
-            return Ok(all);
+            return Ok((all, missing));
         }
         match write_pack(layer, &all) {
             Ok(true) => publish_in_front(layer, &all)?,
@@ -298,7 +327,7 @@ impl Group {
             Err(error) => return Err(error),
         }
         drop(layer.packs().refresh());
-        Ok(all)
+        Ok((all, missing))
     }
 
     /// The turns at all sets, in an order that is the same for all groups.
@@ -334,6 +363,41 @@ impl Group {
         let max = u64::from(self.store.limits().max_record_rows);
         check_limit(&path, "number of rows", rows.len() as u64, "max_record_rows", max)?;
         Ok(Some(record::encode(RecordKind::Set, key, &rows)))
+    }
+}
+
+/// Takes out what names an entry that has gone since it was put, and what names that in turn; gives the first that is missing. What is there
+/// is stamped once more: it was put, or looked for, up to half an hour ago.
+fn leave_out(layer: &Directory, all: &mut Entries) -> Result<Option<StoreError>, StoreError> {
+    let mut first = None;
+    // What is named comes before what names it.
+    let named_first: Vec<Key> = all.keys().copied().collect();
+    for key in named_first {
+        let Some(bytes) = all.get(&key) else { continue };
+        for target in targets(key.0, &key.1, bytes) {
+            if let Some(error) = require(layer, all, &target, &key)? {
+                first.get_or_insert(error);
+                all.remove(&key);
+                break;
+            }
+        }
+    }
+    Ok(first)
+}
+
+/// Whether an entry that another one names is among these, or in the store: if not, the error that says so.
+fn require(layer: &Directory, all: &Entries, target: &Target, by: &Key) -> Result<Option<StoreError>, StoreError> {
+    if all.contains_key(&target.key()) {
+        return Ok(None);
+    }
+    let missing = |path| {
+        let what = if target.kind == EntryKind::Blob { "code object" } else { "plan" };
+        StoreError::MissingTarget { path, what, named_by: by.0.file(Path::new(""), &by.1).display().to_string() }
+    };
+    match layer.require_durable(target.kind, &target.name, target.size, missing) {
+        Ok(()) => Ok(None),
+        Err(error @ StoreError::MissingTarget { .. }) => Ok(Some(error)),
+        Err(error) => Err(error),
     }
 }
 

@@ -5,7 +5,7 @@ use super::common::{is_new, new_store, plan, plan_of_engine, selection_key, tree
 use super::compact::{assert_whole, compact, fail_each_call, files, loose};
 use hipplan_serialize::{GraphKey, PlanRef, SelectionKey};
 use hipplan_store::testing::{Op, Verdict, with_hook};
-use hipplan_store::{Group, Mode, Persisted, Store};
+use hipplan_store::{Group, Mode, Persisted, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -312,4 +312,30 @@ fn what_was_committed_is_found_after_a_kill() {
         assert_whole(&store, &expected(&graphs), "");
         std::fs::remove_file(dir.path().join("committed")).unwrap();
     }
+}
+
+/// What a group names was looked for when it was put, and may have gone when the group is written.
+#[test]
+fn what_names_an_entry_that_has_gone_is_left_out_and_the_rest_is_written() {
+    let (_dir, store) = new_store();
+    let [gone, stays] = [b"code object 1", b"code object 2"].map(|blob| store.put_blob(blob).unwrap().id);
+    let group = group_of(&store);
+    let lost = group.put_plan(&plan(b"lost", 10, &[gone])).unwrap().id;
+    let kept = group.put_plan(&plan(b"kept", 10, &[stays])).unwrap().id;
+    let [of_lost, of_both] = [selection_key(b"lost"), selection_key(b"both")];
+    assert!(group.put_selection(&of_lost, &[lost]).unwrap().is_persisted());
+    for plan in [lost, kept] {
+        assert!(group.add_to_set(&of_both, &plan).unwrap().is_persisted());
+    }
+    let mut blobs = files(store.root(), "objects").into_iter();
+    std::fs::remove_file(blobs.find(|file| std::fs::read(file).unwrap() == b"code object 1").unwrap()).unwrap();
+
+    let error = group.commit().unwrap_err();
+    assert!(matches!(&error, StoreError::MissingTarget { what: "code object", .. }), "{error}");
+    assert_eq!(store.find_selection(&of_both).hit().unwrap().plans, [kept]);
+    assert!(store.get_plan(&kept).hit().is_some() && store.find_plan(&kept.key).hit().is_some());
+    assert!(store.find_selection(&of_lost).hit().is_none() && store.find_plan(&lost.key).hit().is_none());
+    assert!(store.verify().is_clean(), "{:?}", store.verify());
+    // It is over with that.
+    assert!(matches!(group.commit(), Ok(Persisted::Unchanged)));
 }
