@@ -25,7 +25,9 @@ fn fill(folder: &Path, population: &Population) -> Result<()> {
         }
     }
     let _ = group.commit()?;
-    store.compact(&CompactOptions { all: true, ..CompactOptions::default() }, &())?;
+    let mut all = CompactOptions::default();
+    all.all = true;
+    store.compact(&all, &())?;
     std::fs::write(folder.join("digests"), digests)?;
     Ok(())
 }

@@ -1,16 +1,20 @@
 //! Fetching a compiled kernel by key, beside the ways of others, in one run: see `docs/benchmarks.md`.
 //!
 //! `store-benchmark prepare FOLDER MATERIAL` makes the populations, `store-benchmark run FOLDER` measures them. MATERIAL is a file of
-//! code objects that values are made of.
+//! code objects that values are made of. `store-benchmark rates FOLDER MATERIAL` publishes, `store-benchmark plans FOLDER` finds plans and
+//! does upkeep.
 
 mod by_hand;
 mod files;
 mod hipplan;
 mod lmdb;
 mod measure;
+mod plans;
 mod population;
+mod rates;
 mod redb_file;
 mod sqlite;
+mod sync;
 
 use anyhow::{Context, Result, bail};
 use population::Population;
@@ -47,14 +51,25 @@ fn main() -> Result<()> {
             prepare(Path::new(folder), Path::new(material), &SIZES.into_iter().filter(|size| *size <= most).collect::<Vec<_>>())
         }
         ["run", folder] => measure::run(Path::new(folder), &SIZES),
+        ["rates", folder, material] => rates::run(Path::new(folder), &read(Path::new(material))?, 500),
+        ["plans", folder] => plans::run(Path::new(folder), &SIZES),
+        ["plans", folder, most] => {
+            let most: usize = most.parse()?;
+            plans::run(Path::new(folder), &SIZES.into_iter().filter(|size| *size <= most).collect::<Vec<_>>())
+        }
+        ["upkeep", what, folder] => plans::upkeep(what, Path::new(folder)),
         // What a new process does: one get, and the time of opening and getting on its output.
         ["cold", backend, folder, name] => measure::cold(backend, Path::new(folder), name),
-        _ => bail!("usage: store-benchmark prepare FOLDER MATERIAL [MOST] | run FOLDER"),
+        _ => bail!("usage: store-benchmark prepare FOLDER MATERIAL [MOST] | run FOLDER | rates FOLDER MATERIAL | plans FOLDER [MOST]"),
     }
 }
 
+fn read(material: &Path) -> Result<Vec<u8>> {
+    std::fs::read(material).with_context(|| format!("read {}", material.display()))
+}
+
 fn prepare(folder: &Path, material: &Path, sizes: &[usize]) -> Result<()> {
-    let material = std::fs::read(material).with_context(|| format!("read {}", material.display()))?;
+    let material = read(material)?;
     for &size in sizes {
         let population = Population::new(&material, size);
         for backend in &BACKENDS {

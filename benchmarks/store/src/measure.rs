@@ -127,10 +127,28 @@ fn drop_from_memory(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn median(times: &[f64]) -> f64 {
+pub(crate) fn median(times: &[f64]) -> f64 {
     let mut times = times.to_vec();
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Memory of this process that is nobody else's, in KiB.
+pub(crate) struct Memory {
+    /// Not counting what is mapped from files.
+    pub(crate) now: u64,
+    /// The most that was resident, mapped files included.
+    pub(crate) most: u64,
+}
+
+/// As `/proc/self/status` has it.
+pub(crate) fn memory() -> Result<Memory> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).context("a line")?;
+        Ok::<u64, anyhow::Error>(line.trim_start_matches(':').trim().trim_end_matches(" kB").parse()?)
+    };
+    Ok(Memory { now: field("RssAnon")?, most: field("VmHWM")? })
 }
 
 /// The numbers below `n` in an order of this round's own.

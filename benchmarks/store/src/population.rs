@@ -26,6 +26,11 @@ impl Population {
         large.chain(small).map(|(name, size, i)| (name, self.value(size, i)))
     }
 
+    /// Values of one size, without a name.
+    pub(crate) fn of_size(&self, size: usize, count: usize) -> impl Iterator<Item = Vec<u8>> + '_ {
+        (0..count).map(move |i| self.value(size, i))
+    }
+
     /// Runs of the material, in an order that each value has of its own.
     fn value(&self, size: usize, seed: usize) -> Vec<u8> {
         let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ size as u64;

@@ -20,27 +20,43 @@ fn md5_hex(bytes: &[u8]) -> String {
     })
 }
 
-fn fill(folder: &Path, population: &Population) -> Result<()> {
-    let mut connection = Connection::open(folder.join("kern.kdb"))?;
+fn create(folder: &Path) -> Result<Connection> {
+    let connection = Connection::open(folder.join("kern.kdb"))?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.execute_batch(
         "CREATE TABLE kern_db (id INTEGER PRIMARY KEY ASC, kernel_name TEXT NOT NULL, kernel_args TEXT NOT NULL, kernel_blob BLOB NOT NULL,
          kernel_hash TEXT NOT NULL, uncompressed_size INT NOT NULL);
          CREATE UNIQUE INDEX idx_kern_db ON kern_db (kernel_name, kernel_args);",
     )?;
+    Ok(connection)
+}
+
+fn insert(connection: &Connection, file: &str, options: &str, value: &[u8]) -> Result<()> {
+    let text = "INSERT INTO kern_db (kernel_name, kernel_args, kernel_blob, kernel_hash, uncompressed_size) VALUES (?, ?, ?, ?, ?)";
+    let mut packed = Vec::new();
+    BzEncoder::new(value, Compression::best()).read_to_end(&mut packed)?;
+    connection.prepare_cached(text)?.execute(params![file, options, packed, md5_hex(value), value.len() as i64])?;
+    Ok(())
+}
+
+fn fill(folder: &Path, population: &Population) -> Result<()> {
+    let mut connection = create(folder)?;
     let transaction = connection.transaction()?;
-    {
-        let mut insert = transaction
-            .prepare("INSERT INTO kern_db (kernel_name, kernel_args, kernel_blob, kernel_hash, uncompressed_size) VALUES (?, ?, ?, ?, ?)")?;
-        for (name, value) in population.values() {
-            let (file, options) = name.split_once(' ').unwrap_or((&name, ""));
-            let mut packed = Vec::new();
-            BzEncoder::new(&value[..], Compression::best()).read_to_end(&mut packed)?;
-            insert.execute(params![file, options, packed, md5_hex(&value), value.len() as i64])?;
-        }
+    for (name, value) in population.values() {
+        let (file, options) = name.split_once(' ').unwrap_or((&name, ""));
+        insert(&transaction, file, options, &value)?;
     }
     transaction.commit()?;
     connection.pragma_update(None, "wal_checkpoint", "TRUNCATE")?;
+    Ok(())
+}
+
+/// Puts values one by one, as MIOpen does with what it has just compiled.
+pub(crate) fn publish(folder: &Path, values: &[Vec<u8>]) -> Result<()> {
+    let connection = create(folder)?;
+    for (i, value) in values.iter().enumerate() {
+        insert(&connection, &format!("kernel_{i}.cpp.o"), "", value)?;
+    }
     Ok(())
 }
 
