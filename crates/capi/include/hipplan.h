@@ -123,9 +123,9 @@ typedef struct {
      */
     size_t struct_size;
     /*
-     Folders of stores, and bundles. A lookup walks them in this order. The first is written by `hipplan_compile` and made if it is not there; the others
-     are only read. None (NULL and 0): the store that the `hipplan` command uses, which `HIPPLAN_STORE` names, else
-     `$XDG_CACHE_HOME/hipplan/store`, else `~/.cache/hipplan/store`.
+     Folders of stores, and bundles. A lookup walks them in this order. The first, if it is no bundle, is written by `hipplan_compile` and made
+     if it is not there; the others are only read. None (NULL and 0): those that the `hipplan` command uses, as `hipplan store where` tells:
+     the store that `HIPPLAN_STORE` names, or the user's own, and the layers that `HIPPLAN_LAYERS` names.
      */
     const char *const *stores;
     /*

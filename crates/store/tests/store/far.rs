@@ -7,10 +7,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+type Entries = HashMap<(EntryKind, [u8; 32]), Vec<u8>>;
+
 /// A tier in memory that counts what it is asked for.
 #[derive(Debug, Default)]
 struct Memory {
-    entries: Mutex<HashMap<(EntryKind, [u8; 32]), Vec<u8>>>,
+    entries: Mutex<Entries>,
     gets: AtomicUsize,
     refuses: AtomicBool,
 }
