@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Scratch, scalar_graph, tree};
+use common::{Ran, Scratch, scalar_graph, tree};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// A store of three plans of three graphs; gives the keys of plans and graphs as `ls` tells them.
@@ -26,6 +28,23 @@ fn age(scratch: &Scratch) {
         let file = std::fs::File::options().write(true).open(path).expect("a file");
         file.set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).expect("set");
     }
+}
+
+/// The files of a folder, locks and stamps included, with their times of change.
+fn stamped(scratch: &Scratch, folder: &str) -> BTreeMap<PathBuf, (SystemTime, u64)> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![scratch.path(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let status = entry.metadata().expect("there");
+            files.insert(entry.path(), (status.modified().expect("a time"), status.len()));
+            if status.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    files
 }
 
 #[test]
@@ -55,6 +74,48 @@ fn entries_are_listed_and_counted() {
         assert_eq!(scratch.run(&["store", command, "--store", "none"]).code, 2, "{command}");
         assert!(!scratch.path("none").exists(), "{command}");
     }
+}
+
+#[test]
+fn upkeep_works_on_the_store_alone() {
+    let (scratch, keys) = filled();
+    age(&scratch);
+    let commands: [&[&str]; 7] = [
+        &["gc", "--max-bytes", "0"],
+        &["rm", &keys[0].0],
+        &["repair"],
+        &["compact"],
+        &["pin", "--as", "all", "--graph", &keys[0].1],
+        &["unpin", "all"],
+        &["pins"],
+    ];
+    let run = |command: &[&str], store: &str, variables: &[(&str, &str)]| {
+        let mut hipplan = scratch.hipplan(&[&["store"], command, &["--store", store]].concat());
+        Ran::of(&hipplan.envs(variables.iter().copied()).output().expect("started"))
+    };
+    // Where the store is missing, no layer and no remote takes its place.
+    let before = stamped(&scratch, "s");
+    let layer = scratch.path("s").display().to_string();
+    for command in commands {
+        for variables in [&[("HIPPLAN_LAYERS", &*layer)][..], &[("HIPPLAN_REMOTE", "http://127.0.0.1:1")], &[]] {
+            let ran = run(command, "typo", variables);
+            assert!(ran.code == 2 && ran.err.contains("typo: no store found there") && ran.err.contains("check the path"), "{ran:?}");
+            assert!(!scratch.path("typo").exists(), "{command:?}");
+        }
+        let ran = scratch.run(&[&["store"], command, &["--store", "typo", "--layer", "s"]].concat());
+        assert!(ran.code == 2 && ran.err.contains("typo: no store found there"), "{ran:?}");
+        assert_eq!(stamped(&scratch, "s"), before, "{command:?}");
+    }
+    // Nor is one that cannot be used in the way.
+    for variables in [[("HIPPLAN_LAYERS", "/no/such/layer")], [("HIPPLAN_REMOTE", "ftp://host")], [("HIPPLAN_SIGNATURES", "perhaps")]] {
+        for command in
+            [&["gc"][..], &["compact"], &["repair"], &["pin", "--as", "all", "--graph", &keys[0].1], &["unpin", "all"], &["pins"]]
+        {
+            let ran = run(command, "s", &variables);
+            assert_eq!(ran.code, 0, "{variables:?} {ran:?}");
+        }
+    }
+    assert_eq!(run(&["rm", &keys[0].0], "s", &[("HIPPLAN_LAYERS", "/no/such/layer")]).code, 0);
 }
 
 #[test]

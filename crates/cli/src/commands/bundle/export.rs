@@ -100,7 +100,7 @@ impl Export {
             }
             all.push(contents);
         }
-        let store = location::readable(global)?;
+        let store = location::listed(global)?;
         let targets: Vec<String> = self.target.iter().map(ToString::to_string).collect();
         let mut choose = |plan: &ExportedPlan| {
             let is_for = |target: &String| plan.target == *target || plan.target.split(':').next() == Some(target);

@@ -25,7 +25,7 @@ enum Kind {
 
 impl Ls {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let store = location::readable(global)?;
+        let store = location::listed(global)?;
         let kinds = match self.kind {
             Some(Kind::Blob) => vec![EntryKind::Blob],
             Some(Kind::Plan) => vec![EntryKind::Plan],

@@ -14,7 +14,7 @@ pub(crate) struct Stat {}
 
 impl Stat {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let store = location::readable(global)?;
+        let store = location::listed(global)?;
         let stats = store.stat()?;
         if global.json {
             let layers: Vec<Value> = store.paths().zip(&stats).map(|(path, stat)| layer(path, stat)).collect();
