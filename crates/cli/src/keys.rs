@@ -1,6 +1,6 @@
 //! Plans named on the command line by key.
 
-use crate::output;
+use crate::{location, output};
 use anyhow::bail;
 use hipplan::{Device, GraphKey, LackReason, Loaders, Lookup, PlanBytes, PlanKey, Policy, Restore, Store, Target, find_for_targets};
 
@@ -101,11 +101,10 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders,
             }
         }
     }
-    let root = output::path(store.root());
+    let place = location::place(store);
     if found.is_empty() {
         let asked = if *policy == Policy::DEFAULT { "" } else { ", of the engine, provider and settings that were asked for," };
-        let text =
-            format!("no graph key or plan key in the store {root}{asked} {} {text}", if text.len() == 64 { "is" } else { "starts with" });
+        let text = format!("no graph key or plan key in the {place}{asked} {} {text}", if text.len() == 64 { "is" } else { "starts with" });
         return Err(NoPlan { text, reason: LackReason::Missing }.into());
     }
     let all_found = list(&found);
@@ -116,7 +115,7 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders,
         if found.is_empty() {
             let targets = targets.join(" or ");
             let text =
-                format!("the plans in the store {root} with keys that start with {text} are for other targets than {targets}: {all_found}");
+                format!("the plans in the {place} with keys that start with {text} are for other targets than {targets}: {all_found}");
             return Err(NoPlan { text, reason: LackReason::WrongTarget }.into());
         }
         let is_one_graph = found.iter().all(|one| one.graph == found[0].graph);
@@ -140,7 +139,7 @@ pub(crate) fn find(store: &Store, text: &str, pick: Pick<'_>, loaders: &Loaders,
         n => {
             let several_targets = found.iter().any(|one| one.target != found[0].target);
             let advice = if several_targets { "give more digits, or --target" } else { "give more digits" };
-            bail!("{n} plans in the store {root} have keys that start with {text}: {}; {advice}", list(&found))
+            bail!("{n} plans in the {place} have keys that start with {text}: {}; {advice}", list(&found))
         }
     }
 }

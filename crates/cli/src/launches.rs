@@ -65,7 +65,7 @@ pub(crate) fn objects(global: &Global, plan: &PlanView<'_>) -> Vec<Object> {
     let store = location::readable(global).map_err(|e| format!("{e:#}"));
     let bytes = |digest: &Digest| match store.as_ref().map(|store| (store, store.get_blob(digest))) {
         Ok((_, Lookup::Hit(blob))) => Ok(blob.into_aligned()),
-        Ok((store, Lookup::Miss(miss))) => Err(format!("the store {}: {miss}", store.root().display())),
+        Ok((store, Lookup::Miss(miss))) => Err(format!("the {}: {miss}", location::place(store))),
         Err(reason) => Err(reason.clone()),
     };
     named.into_iter().map(|digest| Object { bytes: bytes(&digest), digest }).collect()

@@ -3,7 +3,7 @@
 use crate::{Global, output, remote};
 use anyhow::{Context, bail};
 use hipplan::{LayerOptions, Location, Mode, Store, StoreError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the option, the environment and the user's folders say.
 pub(crate) fn locate(global: &Global) -> Location {
@@ -18,24 +18,38 @@ pub(crate) fn writable(global: &Global) -> anyhow::Result<Store> {
         Err(_) if location.path().is_none() => bail!(NO_PLACE),
         Err(verdict) => bail!("no store: {verdict}; give --store, or set HIPPLAN_STORE"),
     };
-    let store = Store::open(path, Mode::ReadWrite).with_context(|| format!("store {}", output::path(path)))?;
+    let store = Store::open(path, Mode::ReadWrite).with_context(|| named(path))?;
     let store = layered(Some(store), layers(global, &location))?.context(NO_PLACE)?;
     remote::behind(&global.remote, store, true)
 }
 
-/// Opens a store that must be there, with the layers below it, and changes nothing in any of them. Where there are layers, the store itself
-/// may be missing.
+/// Opens a store that must be there, with the layers and the remote behind it, to look things up: nothing is changed in any of them. Where
+/// there are layers or a remote, the store itself may be missing.
 pub(crate) fn readable(global: &Global) -> anyhow::Result<Store> {
+    let store = match near(global, remote::is_named(&global.remote)?)? {
+        Some(store) => store,
+        None => Store::nowhere(),
+    };
+    remote::behind(&global.remote, store, false)
+}
+
+/// As [`readable`], to list what there is: a remote lists nothing, so it is not asked, and a store that is missing is not replaced by it.
+pub(crate) fn listed(global: &Global) -> anyhow::Result<Store> {
+    near(global, false)?.context(NO_PLACE)
+}
+
+/// The store with the layers behind it; nothing where it is missing, there are no layers, and it `may_be_missing`.
+fn near(global: &Global, may_be_missing: bool) -> anyhow::Result<Option<Store>> {
     let location = locate(global);
     let layers = layers(global, &location);
+    let may_be_missing = may_be_missing || !layers.is_empty();
     let store = match location.path().map(|path| (path, Store::open(path, Mode::ReadOnly))) {
         Some((_, Ok(store))) => Some(store),
-        Some((_, Err(StoreError::NoSuchStore { .. }))) | None if !layers.is_empty() => None,
-        Some((path, Err(error))) => return Err(error).with_context(|| format!("store {}", output::path(path))),
+        Some((_, Err(StoreError::NoSuchStore { .. }))) | None if may_be_missing => None,
+        Some((path, Err(error))) => return Err(error).with_context(|| named(path)),
         None => bail!(NO_PLACE),
     };
-    let store = layered(store, layers)?.context(NO_PLACE)?;
-    remote::behind(&global.remote, store, false)
+    layered(store, layers)
 }
 
 /// What the environment says of signatures. What is not understood is an error, never no policy.
@@ -70,10 +84,41 @@ pub(crate) fn with_advice(error: StoreError, what: &str) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("{what} ({advice})"))
 }
 
-/// Opens a store that must be there, to change what is in it.
+/// Opens the store that must be there, alone, to look after it: no layer and no remote takes its place, and none that cannot be opened is
+/// in the way.
 pub(crate) fn existing(global: &Global) -> anyhow::Result<Store> {
-    let store = readable(global)?;
-    Store::open(store.root(), Mode::ReadWrite).with_context(|| format!("store {}", output::path(store.root())))
+    let location = locate(global);
+    let path = location.path().context(NO_PLACE)?;
+    // Opening it to write would make one.
+    front(path, Mode::ReadOnly)?;
+    front(path, Mode::ReadWrite)
+}
+
+/// As [`existing`], to be read alone.
+pub(crate) fn existing_to_read(global: &Global) -> anyhow::Result<Store> {
+    let location = locate(global);
+    front(location.path().context(NO_PLACE)?, Mode::ReadOnly)
+}
+
+fn front(path: &Path, mode: Mode) -> anyhow::Result<Store> {
+    Store::open(path, mode).map_err(|error| with_advice(error, &named(path)))
+}
+
+fn named(path: &Path) -> String {
+    format!("store {}", output::path(path))
+}
+
+/// Where plans were looked for: the first layer; `null` where there is the remote alone.
+pub(crate) fn place_json(store: &Store) -> serde_json::Value {
+    store.paths().next().map(|path| path.display().to_string()).into()
+}
+
+/// Where plans were looked for, for messages.
+pub(crate) fn place(store: &Store) -> String {
+    match store.paths().next() {
+        Some(path) => format!("store {}", output::path(path)),
+        None => "remote store (there is no other)".to_owned(),
+    }
 }
 
 const NO_PLACE: &str = "no store: give --store, or set HIPPLAN_STORE; `hipplan store where` says why no other place is used";

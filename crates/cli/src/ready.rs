@@ -145,9 +145,9 @@ impl Wanted<'_> {
                 let target = targets.first().filter(|t| **t != Target::Cpu).map(|t| format!(" --target {t}")).unwrap_or_default();
                 let place = global.store.as_deref().map(|path| format!(" --store {}", output::path(path))).unwrap_or_default();
                 bail!(
-                    "{}: no plan for graph {key} in the store {}: {misses}; compile it first: hipplan compile {}{place}{target}{}",
+                    "{}: no plan for graph {key} in the {}: {misses}; compile it first: hipplan compile {}{place}{target}{}",
                     output::name(what),
-                    output::path(store.root()),
+                    location::place(store),
                     output::name(what),
                     self.advice
                 )
@@ -189,6 +189,6 @@ impl Wanted<'_> {
 
     /// What comes before the reason.
     fn not_precompiled(&self, store: &Store) -> String {
-        format!("{} is not precompiled in the store {}", output::name(self.what), output::path(store.root()))
+        format!("{} is not precompiled in the {}", output::name(self.what), location::place(store))
     }
 }

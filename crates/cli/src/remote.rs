@@ -1,7 +1,8 @@
 //! The remote store behind all others.
 
+use crate::location;
 use anyhow::Context;
-use hipplan::Store;
+use hipplan::{SignaturePolicy, Store};
 
 /// Where the remote store is.
 #[derive(Debug, clap::Args)]
@@ -12,15 +13,38 @@ pub(crate) struct RemoteArgs {
 }
 
 /// Puts the remote store, if one is named, behind `store`. What the command puts is written there too if it may `write`.
+///
+/// # Errors
+/// It cannot be opened, or signatures are required: what comes from there is not signed.
 pub(crate) fn behind(args: &RemoteArgs, store: Store, write: bool) -> anyhow::Result<Store> {
+    let Some(address) = address(args)? else { return Ok(store) };
+    match location::layer_options()?.signatures {
+        SignaturePolicy::Off => {}
+        SignaturePolicy::Warn => tracing::warn!(
+            code = "unsigned",
+            advice = "leave out --remote and HIPPLAN_REMOTE, or serve signed bundles with --layer",
+            "what comes from the remote store is not signed"
+        ),
+        SignaturePolicy::Require => anyhow::bail!(
+            "HIPPLAN_SIGNATURES is `require`, and what comes from a remote store is not signed: leave out --remote and HIPPLAN_REMOTE and \
+             serve signed bundles with --layer, or set HIPPLAN_SIGNATURES to `warn` or `off`"
+        ),
+    }
+    open(&address, store, write).context("remote store")
+}
+
+/// Whether one is named.
+pub(crate) fn is_named(args: &RemoteArgs) -> anyhow::Result<bool> {
+    Ok(address(args)?.is_some())
+}
+
+/// The address that is named; without characters, it names nothing.
+fn address(args: &RemoteArgs) -> anyhow::Result<Option<String>> {
     let address = match &args.remote {
         Some(address) => Some(address.clone()),
         None => from_environment("HIPPLAN_REMOTE")?,
     };
-    match address.filter(|address| !address.is_empty()) {
-        Some(address) => open(&address, store, write).context("remote store"),
-        None => Ok(store),
-    }
+    Ok(address.filter(|address| !address.is_empty()))
 }
 
 /// A variable; none where it is not set.

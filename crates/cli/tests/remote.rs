@@ -104,6 +104,79 @@ mod with_remote {
         assert_eq!(code, 0, "{verified}");
     }
 
+    /// The command with a remote that answers, in an environment of `variables`.
+    fn with(scratch: &Scratch, url: &str, args: &[&str], variables: &[(&str, &str)]) -> Ran {
+        let mut command = scratch.hipplan(&[args, &["--remote", url]].concat());
+        command.env("HIPPLAN_REMOTE_PATIENCE", "600").envs(variables.iter().copied());
+        Ran::of(&command.output().expect("started"))
+    }
+
+    #[test]
+    fn a_remote_alone_is_enough_to_look_things_up() {
+        let (scratch, server) = (Scratch::new(), bucket());
+        scratch.write("g.log", "MIOpenDriver conv -n 1 -c 3 -H 8 -W 8 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1\n");
+        scratch.write("other.log", "MIOpenDriver conv -n 7 -c 3 -H 8 -W 8 -k 4 -y 3 -x 3 -p 1 -q 1 -F 1\n");
+        let url = format!("{}/alone", server.url());
+        let with = |args: &[&str]| with(&scratch, &url, args, &[]);
+        let ran = with(&["compile", "g.log", "--store", "builder"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let puts = || server.requests().iter().filter(|request| request.method() == "PUT").count();
+        let before = puts();
+        for args in [
+            &["run", "g.log", "--check"][..],
+            &["run", "g.log", "--require-precompiled"],
+            &["check", "g.log"],
+            &["coverage", "g.log"],
+            &["why", "g.log"],
+            &["compile", "g.log", "--require-precompiled"],
+        ] {
+            let ran = with(&[args, &["--store", "none"]].concat());
+            assert_eq!(ran.code, 0, "{args:?} {ran:?}");
+        }
+        // What is not there is missing, in the words of any other store.
+        for (args, code) in [
+            (&["run", "other.log"][..], 2),
+            (&["run", "other.log", "--require-precompiled"], 4),
+            (&["coverage", "other.log"], 1),
+            (&["why", "other.log"], 4),
+            (&["compile", "other.log", "--require-precompiled"], 4),
+        ] {
+            let ran = with(&[args, &["--store", "none"]].concat());
+            assert_eq!(ran.code, code, "{args:?} {ran:?}");
+        }
+        let ran = with(&["run", "other.log", "--store", "none"]);
+        assert!(ran.err.contains("in the remote store (there is no other)"), "{ran:?}");
+        // What lists, lists a store: a remote does not take its place.
+        for args in [&["ls"][..], &["verify"], &["store", "ls"], &["store", "stat"], &["bundle", "export", "-o", "all.hpbundle"]] {
+            let ran = with(&[args, &["--store", "none"]].concat());
+            assert!(ran.code == 2 && ran.err.contains("none"), "{args:?} {ran:?}");
+        }
+        assert!(!scratch.path("none").exists(), "nothing is kept by what only looks");
+        assert_eq!(puts(), before);
+    }
+
+    #[test]
+    fn where_signatures_are_required_a_remote_is_wrong_usage() {
+        let (scratch, server) = (Scratch::new(), bucket());
+        log(&scratch);
+        assert_eq!(scratch.run(&["bundle", "keygen", "key"]).code, 0);
+        let run = |policy: &str, args: &[&str]| {
+            let ran = with(&scratch, &server.url(), args, &[("HIPPLAN_SIGNATURES", policy), ("HIPPLAN_TRUSTED_KEYS", "key.pub")]);
+            (ran.code, ran)
+        };
+        for args in [&["compile", "train.log", "--store", "plans"][..], &["coverage", "train.log", "--store", "plans"]] {
+            let (code, ran) = run("require", args);
+            assert!(code == 2 && ran.err.contains("HIPPLAN_SIGNATURES") && ran.err.contains("not signed"), "{ran:?}");
+        }
+        assert!(server.requests().is_empty(), "it is not asked");
+        let (code, ran) = run("perhaps", &["compile", "train.log", "--store", "plans"]);
+        assert!(code == 2 && ran.err.contains("expected `off`"), "{ran:?}");
+        let (code, ran) = run("warn", &["compile", "train.log", "--store", "plans"]);
+        assert_eq!((code, ran.err.matches("not signed").count()), (0, 1), "{ran:?}");
+        let (code, ran) = run("off", &["coverage", "train.log", "--store", "plans"]);
+        assert_eq!((code, ran.err.matches("not signed").count()), (0, 0), "{ran:?}");
+    }
+
     #[test]
     fn a_remote_that_never_answers_changes_nothing_and_is_asked_once() {
         let (scratch, server) = (Scratch::new(), Server::start(|_, _| Answer::Stall(Vec::new())));

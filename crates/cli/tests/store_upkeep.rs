@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Scratch, scalar_graph, tree};
+use common::{Ran, Scratch, scalar_graph, tree};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// A store of three plans of three graphs; gives the keys of plans and graphs as `ls` tells them.
@@ -28,6 +30,23 @@ fn age(scratch: &Scratch) {
     }
 }
 
+/// The files of a folder, locks and stamps included, with their times of change.
+fn stamped(scratch: &Scratch, folder: &str) -> BTreeMap<PathBuf, (SystemTime, u64)> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![scratch.path(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let status = entry.metadata().expect("there");
+            files.insert(entry.path(), (status.modified().expect("a time"), status.len()));
+            if status.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    files
+}
+
 #[test]
 fn entries_are_listed_and_counted() {
     let (scratch, keys) = filled();
@@ -42,6 +61,8 @@ fn entries_are_listed_and_counted() {
     let ran = scratch.run(&["store", "ls", "--store", "s"]);
     assert!(ran.code == 0 && ran.out.lines().count() >= 9 && ran.out.contains(&keys[0].0), "{ran:?}");
 
+    assert_eq!(listed["problems"], serde_json::json!([]));
+
     let (code, stat) = scratch.json(&["store", "stat", "--store", "s"]);
     let layer = &stat["layers"][0];
     assert_eq!((code, layer["kinds"]["plan"]["loose"].as_u64(), layer["packs"].as_u64()), (0, Some(3), Some(0)));
@@ -55,6 +76,48 @@ fn entries_are_listed_and_counted() {
         assert_eq!(scratch.run(&["store", command, "--store", "none"]).code, 2, "{command}");
         assert!(!scratch.path("none").exists(), "{command}");
     }
+}
+
+#[test]
+fn upkeep_works_on_the_store_alone() {
+    let (scratch, keys) = filled();
+    age(&scratch);
+    let commands: [&[&str]; 7] = [
+        &["gc", "--max-bytes", "0"],
+        &["rm", &keys[0].0],
+        &["repair"],
+        &["compact"],
+        &["pin", "--as", "all", "--graph", &keys[0].1],
+        &["unpin", "all"],
+        &["pins"],
+    ];
+    let run = |command: &[&str], store: &str, variables: &[(&str, &str)]| {
+        let mut hipplan = scratch.hipplan(&[&["store"], command, &["--store", store]].concat());
+        Ran::of(&hipplan.envs(variables.iter().copied()).output().expect("started"))
+    };
+    // Where the store is missing, no layer and no remote takes its place.
+    let before = stamped(&scratch, "s");
+    let layer = scratch.path("s").display().to_string();
+    for command in commands {
+        for variables in [&[("HIPPLAN_LAYERS", &*layer)][..], &[("HIPPLAN_REMOTE", "http://127.0.0.1:1")], &[]] {
+            let ran = run(command, "typo", variables);
+            assert!(ran.code == 2 && ran.err.contains("typo: no store found there") && ran.err.contains("check the path"), "{ran:?}");
+            assert!(!scratch.path("typo").exists(), "{command:?}");
+        }
+        let ran = scratch.run(&[&["store"], command, &["--store", "typo", "--layer", "s"]].concat());
+        assert!(ran.code == 2 && ran.err.contains("typo: no store found there"), "{ran:?}");
+        assert_eq!(stamped(&scratch, "s"), before, "{command:?}");
+    }
+    // Nor is one that cannot be used in the way.
+    for variables in [[("HIPPLAN_LAYERS", "/no/such/layer")], [("HIPPLAN_REMOTE", "ftp://host")], [("HIPPLAN_SIGNATURES", "perhaps")]] {
+        for command in
+            [&["gc"][..], &["compact"], &["repair"], &["pin", "--as", "all", "--graph", &keys[0].1], &["unpin", "all"], &["pins"]]
+        {
+            let ran = run(command, "s", &variables);
+            assert_eq!(ran.code, 0, "{variables:?} {ran:?}");
+        }
+    }
+    assert_eq!(run(&["rm", &keys[0].0], "s", &[("HIPPLAN_LAYERS", "/no/such/layer")]).code, 0);
 }
 
 #[test]
@@ -89,6 +152,20 @@ fn limits_and_pins_decide_what_goes() {
         assert_eq!(ran.code, 2, "{wrong:?} {ran:?}");
     }
     assert_eq!(scratch.run(&["store", "verify", "--store", "s"]).code, 0);
+}
+
+#[test]
+fn what_cannot_be_listed_is_told() {
+    let (scratch, _) = filled();
+    // A folder of the store that is none.
+    let folder = std::fs::read_dir(scratch.path("s/plans")).expect("a folder").next().expect("one").expect("an entry").path();
+    std::fs::rename(&folder, scratch.path("moved")).expect("moved");
+    scratch.write(&format!("s/plans/{}", folder.file_name().expect("a name").display()), "a file");
+    let (code, listed) = scratch.json(&["store", "ls", "--store", "s"]);
+    let problems = listed["problems"].as_array().expect("a list");
+    assert!(code == 1 && problems.len() == 1 && listed["store"].is_string(), "{listed:#}");
+    let ran = scratch.run(&["store", "ls", "--store", "s"]);
+    assert!(ran.code == 1 && ran.err.contains(problems[0].as_str().expect("text")), "{ran:?}");
 }
 
 #[test]

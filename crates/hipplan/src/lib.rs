@@ -80,5 +80,5 @@ pub use hipplan_store::{
 };
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
 pub use hipplan_store::{RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier};
-pub use hipplan_store::{SelftestCheck, SelftestOptions, SelftestOutcome, SelftestReport, selftest, selftest_child};
+pub use hipplan_store::{SelftestCheck, SelftestOptions, SelftestOutcome, SelftestReport, selftest, selftest_child, selftest_probes};
 pub use runtime::{RestoreError, Runtime};

@@ -69,7 +69,7 @@ pub use plans::PlanBytes;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;
-pub use selftest::{SelftestCheck, SelftestOptions, SelftestOutcome, SelftestReport, selftest, selftest_child};
+pub use selftest::{SelftestCheck, SelftestOptions, SelftestOutcome, SelftestReport, selftest, selftest_child, selftest_probes};
 pub use store::{Mode, Store};
 pub use turn::{Turn, TurnOptions, Turned};
 pub use upkeep::{

@@ -51,6 +51,12 @@ impl Store {
         Self::of(Layer::Directory(Directory::open_or_degrade(path.as_ref())))
     }
 
+    /// A store of no layers: it has nothing and keeps nothing. With a far tier behind it ([`with_remote`](Self::with_remote)), it finds what
+    /// that has.
+    pub fn nowhere() -> Self {
+        Self { limits: Limits::default(), layers: Arc::default(), far: None }
+    }
+
     /// Opens a bundle, or a folder, to be read alone.
     ///
     /// # Errors
@@ -129,7 +135,7 @@ impl Store {
         &self.limits
     }
 
-    /// The folder or bundle that the store was opened with, as an absolute path.
+    /// The folder or bundle that the store was opened with, as an absolute path; empty for one of no layers.
     pub fn root(&self) -> &Path {
         self.layers.first().map_or(Path::new(""), |layer| layer.path())
     }

@@ -161,7 +161,7 @@ fn to_json(covered: &Covered, store: &Store, targets: &[Target], logs: &[Content
         })
         .collect();
     json!({
-        "store": store.root().display().to_string(),
+        "store": location::place_json(store),
         "targets": targets.iter().map(Target::to_string).collect::<Vec<_>>(),
         "graphs": covered.rows.len(), "calls": calls(covered),
         "share_of_graphs": share_of_graphs(covered), "share_of_calls": covered.share_of_calls(),

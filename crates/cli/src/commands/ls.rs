@@ -10,7 +10,7 @@ pub(crate) struct Ls {}
 
 impl Ls {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let store = location::readable(global)?;
+        let store = location::listed(global)?;
         let mut plans: Vec<PlanBytes> = Vec::new();
         let mut problems: Vec<StoreError> = Vec::new();
         for entry in store.iter_plans() {

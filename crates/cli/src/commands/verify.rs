@@ -29,7 +29,7 @@ impl Verify {
 }
 
 pub(super) fn verify_store(global: &Global) -> anyhow::Result<Exit> {
-    let store = location::readable(global)?;
+    let store = location::listed(global)?;
     let report = store.verify();
     let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     let records = report.plan_records + report.selection_records;

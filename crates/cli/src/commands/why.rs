@@ -152,10 +152,10 @@ impl Told<'_> {
 
     fn print_subject(&self, targets: &str) -> anyhow::Result<()> {
         output::line(format_args!(
-            "{}: graph {}, for target {targets}, in the store {}",
+            "{}: graph {}, for target {targets}, in the {}",
             subject::name(self.what),
             self.sought.graph,
-            output::path(self.store.root())
+            location::place(self.store)
         ))
     }
 
@@ -211,7 +211,7 @@ impl Told<'_> {
             "detail": lack.map(|lack| &lack.detail),
             "graph_key": self.sought.graph.to_string(),
             "targets": self.sought.targets.iter().map(Target::to_string).collect::<Vec<_>>(),
-            "store": self.store.root().display().to_string(),
+            "store": location::place_json(self.store),
             "plan": plan,
             "nearest": entry,
             "looked_at": self.near.as_ref().map(|near| near.looked_at),

@@ -7,6 +7,7 @@ mod answer;
 mod battery;
 mod child;
 mod probes;
+mod running;
 mod values;
 
 pub use answer::{SelftestCheck, SelftestOutcome, SelftestReport};
@@ -14,7 +15,7 @@ pub use child::selftest_child;
 
 use crate::{StoreError, fs};
 use answer::Answer;
-use child::Children;
+use running::Children;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -40,7 +41,8 @@ impl Default for SelftestOptions {
 
 /// Tries what a store needs in a new folder inside of `folder`, which must exist.
 ///
-/// `child` starts this program again, so that it calls [`selftest_child`] with the folder and the word that it is given.
+/// `child` starts this program again, so that it calls [`selftest_child`] with the folder and the word that it is given. No child is left
+/// when this returns, but for one that the system does not let end.
 ///
 /// # Errors
 /// No folder can be made there, or what was made cannot be removed.
@@ -50,6 +52,40 @@ pub fn selftest(
     child: &dyn Fn(&Path, &str) -> Command,
     mut progress: impl FnMut(&SelftestCheck),
 ) -> Result<SelftestReport, StoreError> {
+    in_new_folder(folder, &mut progress, |own, check| {
+        let children = Children::new(child, own, options.time);
+        check("publish", battery::publish(own));
+        check("replace", battery::replace(own, options.time));
+        probe(own, &children, check);
+        check("processes", battery::processes(own, options, &children));
+        check("kills", battery::kills(own, options, &children));
+    })
+}
+
+/// As [`selftest`], single properties of the file system alone: whether names can be made durable, times set, locks had among processes,
+/// and files mapped. Takes a moment.
+///
+/// # Errors
+/// As there.
+pub fn selftest_probes(folder: &Path, child: &dyn Fn(&Path, &str) -> Command) -> Result<SelftestReport, StoreError> {
+    in_new_folder(folder, &mut |_| {}, |own, check| probe(own, &Children::new(child, own, Duration::ZERO), check))
+}
+
+/// Takes note of how a check went.
+type Note<'n> = &'n mut dyn FnMut(&'static str, Answer);
+
+fn probe(own: &Path, children: &Children<'_>, check: Note<'_>) {
+    check("sync", probes::sync(own));
+    check("stamps", probes::stamps(own));
+    check("locks", probes::locks(own, children));
+    check("mapping", probes::mapping(own, children));
+}
+
+fn in_new_folder(
+    folder: &Path,
+    progress: &mut dyn FnMut(&SelftestCheck),
+    run: impl FnOnce(&Path, Note<'_>),
+) -> Result<SelftestReport, StoreError> {
     let folder = fs::absolute(folder).map_err(StoreError::io("use the path", folder))?;
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let own = folder.join(format!("hipplan-selftest-{}-{}", std::process::id(), since.as_nanos()));
@@ -57,20 +93,11 @@ pub fn selftest(
         return Err(StoreError::io("create the folder", &own)(std::io::ErrorKind::AlreadyExists.into()));
     }
     let mut report = SelftestReport { folder, file_system: fs::file_system(&own).ok(), checks: Vec::new() };
-    let children = Children { start: child, folder: &own };
-    let mut check = |name: &'static str, answer: Answer| {
+    run(&own, &mut |name, answer| {
         let check = SelftestCheck::of(name, answer);
         progress(&check);
         report.checks.push(check);
-    };
-    check("publish", battery::publish(&own));
-    check("replace", battery::replace(&own, options.time));
-    check("sync", probes::sync(&own));
-    check("stamps", probes::stamps(&own));
-    check("locks", probes::locks(&own, &children));
-    check("mapping", probes::mapping(&own, &children));
-    check("processes", battery::processes(&own, options, &children));
-    check("kills", battery::kills(&own, options, &children));
+    });
     fs::remove_tree(&own).map_err(StoreError::io("remove", &own))?;
     Ok(report)
 }

@@ -1,9 +1,9 @@
 //! Single properties of a file system.
 
 use super::answer::{Answer, Found};
-use super::child::{Children, LOCK, wait};
+use super::child::LOCK;
+use super::running::Children;
 use crate::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -58,20 +58,18 @@ pub(super) fn locks(folder: &Path, children: &Children<'_>) -> Answer {
         Ok(false) => return limited("a lock that nobody has is refused"),
         Ok(true) => {}
     }
-    if children.ask("lock-0")? != "held" {
+    if children.ask("lock")? != "held" {
         return limited("two processes have one lock at once");
     }
     drop(own);
-    if children.ask("lock-0")? != "free" {
+    if children.ask("lock")? != "free" {
         return limited("a lock that was given back is refused");
     }
     // A holder that is killed.
-    let mut holder = children.spawn("lock-3600")?;
-    let said = holder.stdout.take().map(|out| BufReader::new(out).lines().next());
-    let has_it = matches!(said, Some(Some(Ok(word))) if word == "free");
+    let mut holder = children.spawn("lock", children.longest)?;
+    let has_it = holder.first_line().is_some_and(|word| word == "free");
     let is_kept_out = open()?.try_lock().is_ok_and(|free| !free);
-    drop(holder.kill());
-    drop(wait(holder));
+    drop(holder);
     if !has_it || !is_kept_out {
         return limited("the lock of another process does not keep this one out");
     }

@@ -61,7 +61,7 @@ pub(crate) struct List {}
 
 impl List {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let sets = location::readable(global)?.pins()?;
+        let sets = location::existing_to_read(global)?.pins()?;
         if global.json {
             let rows = sets.iter().map(|set| {
                 let pins: Vec<String> = set.targets.iter().map(ToString::to_string).collect();

@@ -1,7 +1,6 @@
 //! `hipplan store stat`
 
-use super::quantity;
-use crate::{Exit, Global, location, output};
+use crate::{Exit, Global, location, output, quantity};
 use hipplan::{EntryKind, StoreStat};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -14,7 +13,7 @@ pub(crate) struct Stat {}
 
 impl Stat {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let store = location::readable(global)?;
+        let store = location::listed(global)?;
         let stats = store.stat()?;
         if global.json {
             let layers: Vec<Value> = store.paths().zip(&stats).map(|(path, stat)| layer(path, stat)).collect();
