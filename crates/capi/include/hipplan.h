@@ -73,7 +73,8 @@
 
 /*
  `hipplan_open_options_t::flags`: plans must have been compiled before. `hipplan_compile` compiles nothing: it answers `HIPPLAN_OK` if a usable
- plan is stored and `HIPPLAN_MISS` if not. Nothing is written, as with `HIPPLAN_OPEN_READ_ONLY`.
+ plan is stored, every byte of which it reads; if not, `HIPPLAN_MISS`, `HIPPLAN_WRONG_TARGET`, `HIPPLAN_STALE` or `HIPPLAN_UNREADABLE`. Nothing
+ is written, as with `HIPPLAN_OPEN_READ_ONLY`.
  */
 #define HIPPLAN_OPEN_REQUIRE_PRECOMPILED 4
 
@@ -263,7 +264,7 @@ typedef struct {
      */
     uint64_t executions;
     /*
-     Calls that answered something other than `HIPPLAN_OK` and `HIPPLAN_MISS`.
+     Calls that answered something other than `HIPPLAN_OK`, `HIPPLAN_MISS` and its like.
      */
     uint64_t failures;
 } hipplan_counters_t;
@@ -323,6 +324,24 @@ typedef struct {
  A defect of hipplan. Please report the text.
  */
 #define HIPPLAN_INTERNAL 10
+
+/*
+ `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: no plan is stored for the device's targets, and there is one for another. As `HIPPLAN_MISS`, not counted
+ as a failure.
+ */
+#define HIPPLAN_WRONG_TARGET 11
+
+/*
+ `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: a plan is stored, and nothing here loads it: another hipplan or another plugin wrote it. Not counted as a
+ failure.
+ */
+#define HIPPLAN_STALE 12
+
+/*
+ `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: a plan is stored, or a record that names one, and it is damaged, lacks a code object, or cannot be read.
+ Not counted as a failure.
+ */
+#define HIPPLAN_UNREADABLE 13
 
 #ifdef __cplusplus
 extern "C" {
@@ -416,8 +435,7 @@ hipplan_status_t hipplan_bind_by_key(const hipplan_t *library,
  milliseconds to minutes, and starts compilers as child processes, never the calling program itself.
 
  `HIPPLAN_UNSUPPORTED`: no engine takes the graph, there is no compiler for the device, or this library was built without one. `HIPPLAN_COMPILE`: a
- compiler failed. `HIPPLAN_STORE`: the store cannot be written. `HIPPLAN_MISS`: opened with `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`, and no usable
- plan is stored.
+ compiler failed. `HIPPLAN_STORE`: the store cannot be written. Opened with `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`, nothing is compiled: see there.
  */
 hipplan_status_t hipplan_compile(const hipplan_t *library,
                                  const void *graph,

@@ -90,6 +90,7 @@ impl Library {
     }
 
     /// The same for a graph, with the engine that it prefers.
+    #[cfg(not(feature = "compile"))]
     pub(crate) fn find_by_graph(&self, graph: &GraphBuf) -> Result<(), Failure> {
         let view = graph.view();
         self.lookup(&view.canonical()?.key, view.preferred_engine_id(), u64::MAX, |_, _| Ok(()))
