@@ -14,6 +14,7 @@ mod npy;
 mod output;
 mod plugins;
 mod progress;
+mod quantity;
 mod ready;
 mod remote;
 mod revision;

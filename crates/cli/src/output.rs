@@ -23,8 +23,13 @@ pub(crate) fn json(value: &Value) -> anyhow::Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }
 
-/// Prints an object of a list and another member as [`json`] does, with one item of the list in memory at a time.
-pub(crate) fn json_list(name: &str, items: impl Iterator<Item = Value>, then: &str, last: &Value) -> anyhow::Result<()> {
+/// Prints an object of a list and other members as [`json`] does, with one item of the list in memory at a time. `then` is asked for the
+/// others, of which there must be one at least, when the list is at its end.
+pub(crate) fn json_list<const N: usize>(
+    name: &str,
+    items: impl Iterator<Item = Value>,
+    then: impl FnOnce() -> [(&'static str, Value); N],
+) -> anyhow::Result<()> {
     // A line break is never part of a JSON string.
     let indented = |value: &Value, by: &str| serde_json::to_string_pretty(value).map(|text| text.replace('\n', by));
     let mut items = items.peekable();
@@ -38,7 +43,11 @@ pub(crate) fn json_list(name: &str, items: impl Iterator<Item = Value>, then: &s
         }
         line("  ],")?;
     }
-    line(format_args!("  \"{then}\": {}\n}}", indented(last, "\n  ")?))
+    for (i, (name, value)) in then().iter().enumerate() {
+        let comma = if i + 1 == N { "" } else { "," };
+        line(format_args!("  \"{name}\": {}{comma}", indented(value, "\n  ")?))?;
+    }
+    line("}")
 }
 
 /// Whether the reader of standard output has gone away, which is no failure.

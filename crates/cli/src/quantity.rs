@@ -4,7 +4,7 @@ use crate::output;
 use std::time::{Duration, SystemTime};
 
 /// Bytes: a whole number with or without a unit, `10GiB` or `10GB`.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 10] = [
         ("", 1),
         ("B", 1),
@@ -22,7 +22,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// A time: a whole number and `s`, `m`, `h` or `d`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
     let expected = "expected a whole number with s, m, h or d behind it";
     quantity(text, &UNITS).map(Duration::from_secs).ok_or_else(|| expected.to_owned())
@@ -36,7 +36,7 @@ fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 }
 
 /// How long ago something was, in the largest unit of which there are two.
-pub(super) fn ago(time: SystemTime) -> String {
+pub(crate) fn ago(time: SystemTime) -> String {
     let Ok(age) = SystemTime::now().duration_since(time) else { return "just now".into() };
     let seconds = age.as_secs();
     match seconds {
@@ -48,7 +48,7 @@ pub(super) fn ago(time: SystemTime) -> String {
 }
 
 /// Whole seconds since 1970.
-pub(super) fn seconds(time: SystemTime) -> u64 {
+pub(crate) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 

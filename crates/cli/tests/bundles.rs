@@ -76,8 +76,23 @@ fn exports_are_of_what_was_named_and_reproducible() {
     let (code, same) = export(&["2.hpbundle", &key[..12]]);
     assert_eq!((code, &same["root"]), (0, &one["root"]));
     assert_eq!(std::fs::read(scratch.path("1.hpbundle")).expect("read"), std::fs::read(scratch.path("2.hpbundle")).expect("read"));
-    let (code, none) = export(&["3.hpbundle", "--target", "gfx942"]);
-    assert_eq!((code, &none["entries"]["plans"]), (0, &Value::from(0)));
+    // Where there is no plan of what was asked for, nothing is written, and a file that is there stays.
+    scratch.write("3.hpbundle", "as it was");
+    let (code, none) = export(&["3.hpbundle", "--target", "gfx942,gfx90a"]);
+    assert_eq!((code, &none["bundle"], &none["root"], &none["store_targets"]["cpu"]), (1, &Value::Null, &Value::Null, &Value::from(2)));
+    let told = none["nothing"].as_str().expect("text");
+    assert!(told.starts_with("no plan for gfx942 or gfx90a is in the store ") && told.ends_with("; it has 2 plans for cpu"), "{told}");
+    for file in ["3.hpbundle", "5.hpbundle.zst"] {
+        let ran = scratch.run(&["bundle", "export", "--store", "origin", "-o", file, "ffffffffffff", "--compress"]);
+        assert!(ran.code == 1 && ran.out.contains("nothing written: no plan of what the input has named is in the store "), "{ran:?}");
+    }
+    assert_eq!(std::fs::read_to_string(scratch.path("3.hpbundle")).expect("read"), "as it was");
+    let left = std::fs::read_dir(scratch.path("")).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with('.') && name != "5.hpbundle.zst"), "nothing is left behind");
+    std::fs::create_dir(scratch.path("empty")).expect("a folder");
+    hipplan::Store::open(scratch.path("empty"), hipplan::Mode::ReadWrite).expect("a store");
+    let ran = scratch.run(&["bundle", "export", "--store", "empty", "-o", "3.hpbundle"]);
+    assert!(ran.code == 1 && ran.out.contains("has none that something leads to"), "{ran:?}");
 
     // What has no plan is told.
     let lacking = scratch.write("lacking.json", scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#));
@@ -98,8 +113,20 @@ fn exports_are_of_what_was_named_and_reproducible() {
     let (code, again) = scratch.json(&["bundle", "export", "-o", "again.hpbundle", "--store", "copy"]);
     assert_eq!((code, &again["root"]), (0, &all["root"]));
     assert_eq!(scratch.run(&["run", &graph, "--store", "copy", "--check"]).code, 0);
-    let ran = scratch.run(&["bundle", "import", "m.hpbundle.zst", "--store", "third", "--unpack-limit", "1000"]);
-    assert!(ran.code == 2 && ran.err.contains("max_unwrapped_bytes"), "{ran:?}");
+    let ran = scratch.run(&["bundle", "import", "m.hpbundle.zst", "--store", "third", "--unpack-limit", "1kB"]);
+    assert!(ran.code == 2 && ran.err.contains("max_unwrapped_bytes") && ran.err.contains("1000"), "{ran:?}");
+    let ran = scratch.run(&["bundle", "inspect", "m.hpbundle.zst", "--unpack-limit", "much"]);
+    assert!(ran.code == 2 && ran.err.contains("expected a whole number of bytes"), "{ran:?}");
+    assert_eq!(scratch.run(&["bundle", "inspect", "m.hpbundle.zst", "--unpack-limit", "1GiB"]).code, 0);
+    // It is unwrapped among temporary files, wherever those are.
+    let run = |command: &str, tmp: &str| {
+        Ran::of(&scratch.hipplan(&["bundle", command, "m.hpbundle.zst"]).env("TMPDIR", scratch.path(tmp)).output().expect("started"))
+    };
+    for command in ["inspect", "verify"] {
+        assert_eq!(run(command, "empty").code, 0);
+        let ran = run(command, "no-such-folder");
+        assert!(ran.code == 2 && ran.err.contains("no-such-folder"), "{ran:?}");
+    }
     let ran = scratch.run(&["ls", "--layer", "m.hpbundle.zst", "--store", "copy"]);
     assert_eq!(ran.code, 2, "never served: {ran:?}");
 }

@@ -61,6 +61,8 @@ fn entries_are_listed_and_counted() {
     let ran = scratch.run(&["store", "ls", "--store", "s"]);
     assert!(ran.code == 0 && ran.out.lines().count() >= 9 && ran.out.contains(&keys[0].0), "{ran:?}");
 
+    assert_eq!(listed["problems"], serde_json::json!([]));
+
     let (code, stat) = scratch.json(&["store", "stat", "--store", "s"]);
     let layer = &stat["layers"][0];
     assert_eq!((code, layer["kinds"]["plan"]["loose"].as_u64(), layer["packs"].as_u64()), (0, Some(3), Some(0)));
@@ -150,6 +152,20 @@ fn limits_and_pins_decide_what_goes() {
         assert_eq!(ran.code, 2, "{wrong:?} {ran:?}");
     }
     assert_eq!(scratch.run(&["store", "verify", "--store", "s"]).code, 0);
+}
+
+#[test]
+fn what_cannot_be_listed_is_told() {
+    let (scratch, _) = filled();
+    // A folder of the store that is none.
+    let folder = std::fs::read_dir(scratch.path("s/plans")).expect("a folder").next().expect("one").expect("an entry").path();
+    std::fs::rename(&folder, scratch.path("moved")).expect("moved");
+    scratch.write(&format!("s/plans/{}", folder.file_name().expect("a name").display()), "a file");
+    let (code, listed) = scratch.json(&["store", "ls", "--store", "s"]);
+    let problems = listed["problems"].as_array().expect("a list");
+    assert!(code == 1 && problems.len() == 1 && listed["store"].is_string(), "{listed:#}");
+    let ran = scratch.run(&["store", "ls", "--store", "s"]);
+    assert!(ran.code == 1 && ran.err.contains(problems[0].as_str().expect("text")), "{ran:?}");
 }
 
 #[test]

@@ -125,7 +125,7 @@ impl Import {
         drop(bar);
         if global.json {
             let graphs = rows.iter().map(|row| row.to_json(&all, self.explain));
-            output::json_list("graphs", graphs, "logs", &logs::to_json(&all))?;
+            output::json_list("graphs", graphs, || [("logs", logs::to_json(&all))])?;
         } else {
             print(&rows)?;
             if self.explain {

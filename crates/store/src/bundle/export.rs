@@ -25,9 +25,9 @@ pub struct ExportedPlan {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// Digest of the bundle's tables, and by them of all that is in it.
-    pub root: ContentHash,
-    /// Length of the file.
+    /// Digest of the bundle's tables, and by them of all that is in it; nothing where no plan was chosen, so that nothing was written.
+    pub root: Option<ContentHash>,
+    /// Length of the file; 0 where nothing was written.
     pub bytes: u64,
     /// The plans that are in it, ascending by address.
     pub plans: Vec<ExportedPlan>,
@@ -65,6 +65,8 @@ impl Store {
     /// Equal contents give equal bytes: where the store is, how its entries are packed and who exports them makes no difference. What the
     /// layers below hold is exported as it is found: their selections behind those of the layers above. The far tier is not asked.
     ///
+    /// Where no plan is chosen, nothing is written, and a file of the name stays as it is.
+    ///
     /// The provenance of the bundle is `provenance` and that of all packs and bundles of the store.
     ///
     /// # Errors
@@ -77,6 +79,9 @@ impl Store {
     ) -> Result<ExportReport, StoreError> {
         let collected = self.collect(choose)?;
         let Collected { plans, blobs, plan_records, selections, problems } = collected;
+        if plans.is_empty() {
+            return Ok(ExportReport { root: None, bytes: 0, plans: Vec::new(), blobs: 0, plan_records: 0, selections: 0, problems });
+        }
         let mut entries: Vec<NewEntry> = Vec::new();
         let mut contents: Vec<Content> = Vec::new();
         let mut add = |kind, name, size, content| {
@@ -114,7 +119,7 @@ impl Store {
             None => Ok(()),
         })?;
         Ok(ExportReport {
-            root: ContentHash(root),
+            root: Some(ContentHash(root)),
             bytes,
             plans: plans.into_values().collect(),
             blobs: blobs.len() as u64,

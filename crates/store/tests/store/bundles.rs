@@ -96,6 +96,10 @@ fn an_export_of_a_choice_holds_what_it_reaches_and_nothing_else() {
     let (two, ..) = fill(&store, b"two");
     let both = selection_key(b"both");
     assert!(store.put_selection(&both, &[two, one]).unwrap().is_persisted());
+    // Of nothing, nothing is written.
+    let report = store.export(&out, &["note".into()], &mut |_| false).unwrap();
+    assert_eq!((report.root, report.bytes, report.plans.len()), (None, 0, 0));
+    assert!(!out.exists());
     let report = store.export(&out, &[], &mut |plan| plan.plan == one && plan.target == "cpu").unwrap();
     assert_eq!(report.plans.iter().map(|plan| plan.plan).collect::<Vec<_>>(), [one]);
 

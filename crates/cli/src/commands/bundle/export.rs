@@ -2,9 +2,9 @@
 
 use super::OutputOptions;
 use crate::{Exit, Global, inputs, keys, location, logs, output};
-use hipplan::{BatchItem, ExportedPlan, GraphKey, Limits, Target};
+use hipplan::{BatchItem, ExportedPlan, GraphKey, Limits, Store, Target};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 /// Write plans of the store into a bundle
@@ -21,7 +21,8 @@ Examples:
 
 Exit codes:
   0  written, and every input has a plan in it
-  1  written, but an input has none, is no graph, or something of the store is damaged and was left out
+  1  written, but an input has none, is no graph, or something of the store is damaged and was left out; or there is no plan at all of
+     what was asked for: then nothing is written, and what the store has is told
   2  not written")]
 pub(crate) struct Export {
     /// Graph keys or plan keys or their first digits, graph files, logs, folders of them, or - for standard input
@@ -102,16 +103,22 @@ impl Export {
         }
         let store = location::listed(global)?;
         let targets: Vec<String> = self.target.iter().map(ToString::to_string).collect();
+        // What the store has, by target.
+        let mut offered: BTreeMap<String, usize> = BTreeMap::new();
         let mut choose = |plan: &ExportedPlan| {
+            *offered.entry(plan.target.clone()).or_default() += 1;
             let is_for = |target: &String| plan.target == *target || plan.target.split(':').next() == Some(target);
             (targets.is_empty() || targets.iter().any(is_for)) && wanted.takes(plan)
         };
-        let report = self.output.write(|path| store.export(path, &self.note, &mut choose))?;
+        let report = self.output.write(|path| store.export(path, &self.note, &mut choose), |report| report.root.is_some())?;
         let lacking = wanted.lacking();
+        let nothing = report.root.is_none().then(|| self.nothing(&store, &offered));
         if global.json {
             output::json(&json!({
-                "bundle": self.output.output.display().to_string(),
-                "root": report.root.to_string(),
+                "bundle": report.root.map(|_| self.output.output.display().to_string()),
+                "root": report.root.map(|root| root.to_string()),
+                "nothing": nothing,
+                "store_targets": offered,
                 "bytes": report.bytes,
                 "entries": super::entries_json([report.blobs, report.plans.len() as u64, report.plan_records, report.selections]),
                 "plans": report.plans.iter().map(|p| json!({ "plan_key": p.plan.key.to_string(), "graph_key": p.graph.to_string(), "target": p.target })).collect::<Vec<_>>(),
@@ -128,15 +135,40 @@ impl Export {
                 }
             }
             super::print_problems(&report.problems)?;
-            output::line(format_args!(
-                "{}: {}, {} in all, root {}",
-                output::path(&self.output.output),
-                super::entries_text([report.blobs, report.plans.len() as u64, report.plan_records, report.selections]),
-                output::bytes(report.bytes),
-                report.root
-            ))?;
+            match (report.root, &nothing) {
+                (Some(root), _) => output::line(format_args!(
+                    "{}: {}, {} in all, root {root}",
+                    output::path(&self.output.output),
+                    super::entries_text([report.blobs, report.plans.len() as u64, report.plan_records, report.selections]),
+                    output::bytes(report.bytes),
+                ))?,
+                (None, text) => {
+                    output::line(format_args!("{}nothing written:{} {}", output::BAD, output::RESET, text.as_deref().unwrap_or_default()))?
+                }
+            }
         }
-        let is_good = lacking.is_empty() && wanted.invalid.is_empty() && report.problems.is_empty() && !logs::any_lost(&all);
+        let is_good =
+            nothing.is_none() && lacking.is_empty() && wanted.invalid.is_empty() && report.problems.is_empty() && !logs::any_lost(&all);
         Ok(if is_good { Exit::Good } else { Exit::Findings })
+    }
+
+    /// What was asked for and what there is, where none of it is the other.
+    fn nothing(&self, store: &Store, offered: &BTreeMap<String, usize>) -> String {
+        let mut asked = Vec::new();
+        if !self.target.is_empty() {
+            asked.push(format!("for {}", self.target.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")));
+        }
+        match self.inputs.len() + self.line.len() {
+            0 => {}
+            n => asked.push(format!("of what {} named", if n == 1 { "the input has".to_owned() } else { format!("{n} inputs have") })),
+        }
+        let asked = asked.into_iter().map(|part| format!(" {part}")).collect::<String>();
+        let place = location::place(store);
+        if offered.is_empty() {
+            return format!("no plan{asked} was found, for the {place} has none that something leads to");
+        }
+        let targets: Vec<String> =
+            offered.iter().map(|(target, n)| format!("{} for {}", output::count(*n, "plan"), output::name(target))).collect();
+        format!("no plan{asked} is in the {place}; it has {}", targets.join(", "))
     }
 }

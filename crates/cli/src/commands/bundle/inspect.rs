@@ -10,7 +10,15 @@ use std::path::PathBuf;
 /// Tell what is in a bundle, where it is from and who signed it
 ///
 /// Its tables are checked, its entries are not: `hipplan bundle verify` does that. `hipplan ls --layer BUNDLE` lists the plans.
+///
+/// One that is wrapped is unwrapped into the folder for temporary files, and gone from there afterwards. Its size there is that of the
+/// whole bundle; TMPDIR names another folder.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  told, and every signature in it is over this bundle
+  1  told, and a signature is not
+  2  the file is no bundle, or its tables are damaged")]
 pub(crate) struct Inspect {
     /// Bundle, wrapped or not
     #[arg(value_name = "BUNDLE")]

@@ -33,7 +33,7 @@ pub(crate) struct Merge {
 impl Merge {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let limits = self.unpack.limits();
-        let report = self.output.write(|path| hipplan::merge_bundles(&self.bundles, path, &limits))?;
+        let report = self.output.write(|path| hipplan::merge_bundles(&self.bundles, path, &limits), |_| true)?;
         let conflicts: Vec<String> =
             report.conflicts.iter().map(|(kind, name)| format!("{} {}", kind.word(), ContentHash(*name))).collect();
         let cut: Vec<String> = report.cut.iter().map(|name| ContentHash(*name).to_string()).collect();

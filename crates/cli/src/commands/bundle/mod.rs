@@ -8,7 +8,7 @@ mod merge;
 mod sign;
 mod verify;
 
-use crate::{Exit, Global, output};
+use crate::{Exit, Global, output, quantity};
 use anyhow::Context;
 use hipplan::StoreLimits;
 use std::path::Path;
@@ -57,8 +57,8 @@ impl Bundle {
 /// How much may come out of a wrapped bundle.
 #[derive(Debug, clap::Args)]
 struct UnpackOption {
-    /// Largest bundle that a .zst may unwrap to, in bytes [default: 16 GiB]
-    #[arg(long, value_name = "BYTES")]
+    /// Largest bundle that a .zst may unwrap to: 500MB, 10GiB [default: 16GiB]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
     unpack_limit: Option<u64>,
 }
 
@@ -87,8 +87,12 @@ struct OutputOptions {
 const LEVEL: i32 = 3;
 
 impl OutputOptions {
-    /// Lets `write` make a bundle, and wraps it if that was asked for.
-    fn write<T>(&self, write: impl FnOnce(&Path) -> Result<T, hipplan::StoreError>) -> anyhow::Result<T> {
+    /// Lets `write` make a bundle, and wraps it if that was asked for and it has written one.
+    fn write<T>(
+        &self,
+        write: impl FnOnce(&Path) -> Result<T, hipplan::StoreError>,
+        is_written: impl FnOnce(&T) -> bool,
+    ) -> anyhow::Result<T> {
         let what = || format!("bundle {}", output::path(&self.output));
         if !self.compress {
             return write(&self.output).with_context(what);
@@ -96,7 +100,9 @@ impl OutputOptions {
         let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let plain = tempfile::Builder::new().prefix(".").suffix(".hpbundle").tempfile_in(folder).with_context(what)?;
         let written = write(plain.path()).with_context(what)?;
-        hipplan::wrap_bundle(plain.path(), &self.output, LEVEL, &StoreLimits::default()).with_context(what)?;
+        if is_written(&written) {
+            hipplan::wrap_bundle(plain.path(), &self.output, LEVEL, &StoreLimits::default()).with_context(what)?;
+        }
         Ok(written)
     }
 }

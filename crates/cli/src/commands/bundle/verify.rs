@@ -11,11 +11,15 @@ use std::path::PathBuf;
 ///
 /// Every entry must be what its name says, and what is named must be there. A wrong signature is a finding; with --trusted, so is the lack
 /// of one by a key of that file or folder.
+///
+/// One that is wrapped is unwrapped into the folder for temporary files, and gone from there afterwards. Its size there is that of the
+/// whole bundle; TMPDIR names another folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   hipplan bundle verify all.hpbundle
   hipplan bundle verify all.hpbundle.zst --trusted /etc/hipplan/keys
+  TMPDIR=/scratch hipplan bundle verify large.hpbundle.zst
 
 Exit codes:
   0  all is good

@@ -1,8 +1,7 @@
 //! `hipplan store gc`
 
-use super::quantity;
 use crate::progress::Steps;
-use crate::{Exit, Global, location, output};
+use crate::{Exit, Global, location, output, quantity};
 use hipplan::{GcOptions, GcReport};
 use serde_json::json;
 use std::time::Duration;

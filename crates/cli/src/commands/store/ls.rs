@@ -1,14 +1,15 @@
 //! `hipplan store ls`
 
-use super::quantity;
-use crate::{Exit, Global, location, output};
+use crate::{Exit, Global, location, output, quantity};
 use hipplan::{EntryInfo, EntryKind, PlanKey, StoreError};
 use serde_json::json;
+use std::cell::RefCell;
 
 /// List the entries of the store: blobs, plans, and the records that name plans
 ///
 /// Names, sizes and times only: nothing is read but listings, however many entries there are. `hipplan ls` opens the plans and tells what is in them.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code: 0, or 1 if something could not be listed.")]
 pub(crate) struct Ls {
     /// Only entries of this kind
     #[arg(long, value_name = "KIND")]
@@ -33,16 +34,19 @@ impl Ls {
             Some(Kind::Selection) => vec![EntryKind::Selection],
             None => EntryKind::ALL.to_vec(),
         };
-        let mut problems: Vec<StoreError> = Vec::new();
+        let problems: RefCell<Vec<StoreError>> = RefCell::default();
         let entries = kinds.into_iter().flat_map(|kind| store.entries(kind)).filter_map(|entry| match entry {
             Ok(entry) => Some(entry),
             Err(error) => {
-                problems.push(error);
+                problems.borrow_mut().push(error);
                 None
             }
         });
         if global.json {
-            output::json_list("entries", entries.map(|entry| row(&entry)), "store", &store.root().display().to_string().into())?;
+            output::json_list("entries", entries.map(|entry| row(&entry)), || {
+                let texts: Vec<String> = problems.borrow().iter().map(ToString::to_string).collect();
+                [("problems", texts.into()), ("store", store.root().display().to_string().into())]
+            })?;
         } else {
             // One after another: there may be millions.
             for entry in entries {
@@ -55,11 +59,11 @@ impl Ls {
                     output::path(entry.path.strip_prefix(store.root()).unwrap_or(&entry.path)),
                 ))?;
             }
+            for problem in problems.borrow().iter() {
+                anstream::eprintln!("{}", output::name(&problem.to_string()));
+            }
         }
-        for problem in &problems {
-            anstream::eprintln!("{}", output::name(&problem.to_string()));
-        }
-        Ok(if problems.is_empty() { Exit::Good } else { Exit::Findings })
+        Ok(if problems.borrow().is_empty() { Exit::Good } else { Exit::Findings })
     }
 }
 

@@ -5,12 +5,11 @@ mod gc;
 mod ls;
 mod named;
 mod pins;
-mod quantity;
 mod repair;
 mod rm;
-mod selftest;
+pub(super) mod selftest;
 mod stat;
-mod where_;
+pub(super) mod where_;
 
 use crate::{Exit, Global};
 

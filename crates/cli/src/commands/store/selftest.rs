@@ -42,12 +42,7 @@ impl Selftest {
         let mut options = SelftestOptions::default();
         (options.kills, options.processes) = (self.kills, self.processes);
         options.time = Duration::from_secs(self.seconds);
-        let own = std::env::current_exe()?;
-        let child = |folder: &Path, word: &str| {
-            let mut command = Command::new(&own);
-            command.args(["store", "selftest"]).arg(folder).args(["--child", word]);
-            command
-        };
+        let child = child(std::env::current_exe()?);
         let mut printed = Ok(());
         let report = selftest(&self.dir, &options, &child, |check| {
             if !global.json && printed.is_ok() {
@@ -57,6 +52,15 @@ impl Selftest {
         printed?;
         print(global, &report)?;
         Ok(if report.outcome() == SelftestOutcome::Bad { Exit::Findings } else { Exit::Good })
+    }
+}
+
+/// Starts this program, which is `own`, again, so that it does what a child of the test does.
+pub(crate) fn child(own: PathBuf) -> impl Fn(&Path, &str) -> Command {
+    move |folder, word| {
+        let mut command = Command::new(&own);
+        command.args(["store", "selftest"]).arg(folder).args(["--child", word]);
+        command
     }
 }
 

@@ -1,7 +1,6 @@
 //! `hipplan store stat`
 
-use super::quantity;
-use crate::{Exit, Global, location, output};
+use crate::{Exit, Global, location, output, quantity};
 use hipplan::{EntryKind, StoreStat};
 use serde_json::{Value, json};
 use std::path::Path;

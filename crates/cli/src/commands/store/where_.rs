@@ -56,7 +56,7 @@ fn is_layer(verdict: &LocationVerdict) -> bool {
 }
 
 /// What says a place, in the terms of the command.
-fn source(source: LocationSource) -> &'static str {
+pub(crate) fn source(source: LocationSource) -> &'static str {
     match source {
         LocationSource::Argument => "--store",
         source => source.name(),
