@@ -71,6 +71,7 @@ Examples:
   hipplan ls --store plans --json
   hipplan bundle export -o all.hpbundle       all plans of the store in one file, to be read with --layer
   hipplan store where                         which store is used, and why
+  hipplan doctor                              what must be known when something does not work
 
 Exit codes:
   0  everything was done and is as it should be

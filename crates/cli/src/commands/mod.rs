@@ -7,6 +7,7 @@ mod completions;
 mod convert;
 mod coverage;
 mod diff;
+mod doctor;
 mod engines;
 mod explain;
 mod import;
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     Bundle(bundle::Bundle),
     /// Put an installed MIOpen behind a wrapper that can forward its calls to stored plans, and undo that
     Shim(shim::Shim),
+    /// Tell what must be known when something does not work: store, file system, compilers, devices, forwarding
+    Doctor(doctor::Doctor),
     /// Print a completion script for a shell
     Completions(completions::Completions),
 }
@@ -83,6 +86,7 @@ impl Command {
             Self::Store(command) => command.run(global),
             Self::Bundle(command) => command.run(global),
             Self::Shim(command) => command.run(global),
+            Self::Doctor(command) => command.run(global),
             Self::Completions(command) => command.run(),
         }
     }
