@@ -8,10 +8,13 @@ use hipplan_serialize::hipdnn::{Container, PlanEnvelope};
 use hipplan_serialize::import::import_any;
 use hipplan_serialize::plan::{PayloadHead, PlanView};
 use hipplan_serialize::{GraphError, Limits, VerifiedGraph, canon, json};
-use hipplan_store::EntryKind;
-use hipplan_store::record;
+use hipplan_store::{EntryKind, Limits as StoreLimits, bundle_facts, check_pack, record};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// Counts what the thread under test asks for, and what it holds.
 struct Counting;
@@ -76,6 +79,41 @@ const READERS: [(&str, Read); 12] = [
     ("anything", |b| import_any(b, &Limits::DEFAULT).err().map(|e| e.to_string())),
 ];
 
+/// A reader of a file, with a folder for temporary files: what it says of some content; nothing if it accepts it.
+type ReadFile = fn(&Path, &Path) -> Option<String>;
+
+/// Every reader of files of many entries. What is wrapped in zstd comes out and is read as a bundle then.
+const FILE_READERS: [(&str, ReadFile); 2] = [
+    ("pack", |path, _| check_pack(path, &StoreLimits::default()).err().map(|e| e.to_string())),
+    // Its entries are looked into, and may be bad: that is no refusal of the file.
+    ("bundle", |path, tmp| bundle_facts(path, tmp, true, &StoreLimits::default()).err().map(|e| e.to_string())),
+];
+/// What they may ask for beside what other readers may: pieces of a file, and of what is unwrapped.
+const PIECES: usize = 640 << 10;
+const GOLDEN_PACK: &[u8] = include_bytes!("../../../corpus/golden/v1.pack");
+
+thread_local! {
+    static FOLDER: TempDir = tempfile::tempdir().expect("a temporary folder");
+}
+
+/// A file of this thread's, with this content.
+fn file_of(name: &str, content: &[u8]) -> (PathBuf, PathBuf) {
+    FOLDER.with(|folder| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).expect("a file of this size");
+        (path, folder.path().to_owned())
+    })
+}
+
+/// Every reader of files refuses a file, and asks for no more than `most` bytes of memory beside its pieces while it does.
+fn refused_by_readers_of_files(what: &str, (path, tmp): &(PathBuf, PathBuf), most: usize) {
+    for (name, read) in FILE_READERS {
+        let (refusal, allocated) = counted(|| read(path, tmp));
+        let refusal = refusal.unwrap_or_else(|| panic!("{what}: {name} accepts it"));
+        assert!(allocated <= most + PIECES, "{what}: {name} asks for {allocated} bytes, to say: {refusal}");
+    }
+}
+
 /// Every reader refuses the bytes, and asks for no more than `most` bytes of memory while it does.
 fn refused_by_all(what: &str, bytes: &[u8], most: usize) {
     let bytes = aligned_copy(bytes);
@@ -84,6 +122,9 @@ fn refused_by_all(what: &str, bytes: &[u8], most: usize) {
         let refusal = refusal.unwrap_or_else(|| panic!("{what}: {name} accepts it"));
         assert!(allocated <= most, "{what}: {name} asks for {allocated} bytes, to say: {refusal}");
     }
+    refused_by_readers_of_files(what, &file_of("file", &bytes), most);
+    let frame = zstd::bulk::compress(&bytes, 1).expect("memory for a frame");
+    refused_by_readers_of_files(what, &file_of("wrapped", &frame), most);
 }
 
 const GIB: u32 = 1 << 30;
@@ -130,8 +171,14 @@ fn lengths_of_a_gibibyte() {
         }
     }
     // Headers of 64 bytes and more: every aligned word says a gibibyte, then a whole double word does.
-    let headers: [&[u8]; 5] =
-        [b"\x89HPGR\r\n\x1a\x01", b"\x89HPPL\r\n\x1a\x01", b"\x89HPPY\r\n\x1akind", b"\x89HPRC\r\n\x1a\x01", b"HPCANON\0\x01"];
+    let headers: [&[u8]; 6] = [
+        b"\x89HPPK\r\n\x1a\x01",
+        b"\x89HPGR\r\n\x1a\x01",
+        b"\x89HPPL\r\n\x1a\x01",
+        b"\x89HPPY\r\n\x1akind",
+        b"\x89HPRC\r\n\x1a\x01",
+        b"HPCANON\0\x01",
+    ];
     for header in headers {
         for at in (8..96).step_by(4) {
             for word in [GIB, GIB / 64, u32::MAX] {
@@ -150,6 +197,34 @@ fn lengths_of_a_gibibyte() {
         bytes.extend(words(&counts));
         bytes.extend(words(&[u32::MAX; 16]));
         refused_by_all("an encoding", &bytes, 8 << 10);
+    }
+}
+
+/// The header of a pack whose digest is right, whatever it says.
+fn sealed(mut pack: Vec<u8>) -> Vec<u8> {
+    let mut digest = blake3::Hasher::new_derive_key("hipplan pack header 1");
+    digest.update(&pack[..480]);
+    pack[480..512].copy_from_slice(digest.finalize().as_bytes());
+    pack
+}
+
+#[test]
+fn packs_whose_header_lies() {
+    let (path, tmp) = file_of("good", GOLDEN_PACK);
+    for (name, read) in FILE_READERS {
+        let (refusal, allocated) = counted(|| read(&path, &tmp));
+        assert!(refusal.is_none() && allocated <= PIECES, "{name}: {refusal:?}, {allocated} bytes");
+    }
+    for at in (8..480).step_by(4) {
+        for word in [GIB, GIB / 64, u32::MAX] {
+            let mut pack = GOLDEN_PACK.to_vec();
+            put(&mut pack, at, word);
+            let pack = sealed(pack);
+            let what = format!("{word:#x} at {at}");
+            refused_by_readers_of_files(&what, &file_of("file", &pack), 8 << 10);
+            let frame = zstd::bulk::compress(&pack, 1).expect("memory for a frame");
+            refused_by_readers_of_files(&what, &file_of("wrapped", &frame), 8 << 10);
+        }
     }
 }
 
@@ -326,6 +401,22 @@ fn large_files_are_not_read_to_be_refused() {
             assert!(allocated < 64 << 10, "{what}: {name} asks for {allocated} bytes, to say: {refusal}");
         }
     }
+    // As files: sparse ones, of which most is a hole. A pack whose header says that it is so long, and whose tables are as they were.
+    let mut pack = GOLDEN_PACK.to_vec();
+    pack[16..24].copy_from_slice(&len.to_le_bytes());
+    let pack = ("pack", sealed(pack));
+    for (what, beginning) in files.iter().chain([&pack]) {
+        let place = file_of("large", beginning);
+        File::options().write(true).open(&place.0).and_then(|file| file.set_len(len)).expect("a sparse file");
+        refused_by_readers_of_files(what, &place, 64 << 10);
+    }
+    // A frame of a few kilobytes that unwraps to as much.
+    let mut frame = zstd::stream::Encoder::new(Vec::new(), 1).expect("memory for a frame");
+    frame.set_pledged_src_size(Some(len)).and_then(|()| frame.include_contentsize(true)).expect("a size that can be said");
+    for _ in 0..1024 {
+        frame.write_all(&[0; 1 << 20]).expect("compressed");
+    }
+    refused_by_readers_of_files("a bomb", &file_of("wrapped", &frame.finish().expect("compressed")), 64 << 10);
 }
 
 /// A line that never ends, and more problems and more nonsense than anybody wants: memory stays what the limits say.
