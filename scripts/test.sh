@@ -32,6 +32,8 @@ with "${FLATC:-flatc}" schemas/generate.sh --check
 
 step "lints"
 cargo clippy --workspace --all-targets --locked -- -D warnings
+# What is off by default; the feature of the command turns on that of the library.
+cargo clippy --locked -p hipplan -p hipplan-cli --features hipplan-cli/remote --all-targets -- -D warnings
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
