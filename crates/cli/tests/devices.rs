@@ -211,3 +211,19 @@ fn a_missing_compiler_is_told_once_for_each_target() {
     assert!(ran.code == 3 && ran.out.matches("no clang 19 or later").count() == 2, "{ran:?}");
     assert_eq!(ran.out.matches("nothing compiles for the target").count(), 2 * GRAPHS.len(), "{ran:?}");
 }
+
+#[test]
+fn doctor_tells_the_runtime_and_its_devices() {
+    let Some(host) = Host::new() else { return };
+    let report = host.json(&["doctor"]);
+    let said = |check: &str, text: &str| {
+        let checks = report["checks"].as_array().expect("a list");
+        checks
+            .iter()
+            .any(|row| row["check"] == check && row["outcome"] == "ok" && row["text"].as_str().is_some_and(|said| said.contains(text)))
+    };
+    assert!(said("hip", &host.library.display().to_string()) && said("device", "hip:0 is "), "{report:#}");
+    assert!(said("device", "cpu, unless --device says otherwise"), "{report:#}");
+    let ran = host.run_with(&[("HIPPLAN_DEVICE", "hip:7")], &["doctor", "--quiet"]);
+    assert!(ran.code == 1 && ran.out.contains("problem device      HIPPLAN_DEVICE: "), "{ran:?}");
+}

@@ -29,7 +29,7 @@ fn a_bundle_is_signed_by_several_and_read_by_those_who_trust_one_of_them() {
     let file = dir.path().join("b.hpbundle");
     let origin = store_in(dir.path(), "origin");
     let (plan, _, key) = fill(&origin, b"one");
-    let root = export_all(&origin, &file).root;
+    let root = export_all(&origin, &file).root.unwrap();
     let unsigned = std::fs::read(&file).unwrap();
     let [a, b, c] = [[1; 32], [2; 32], [3; 32]].map(SecretKey::from_seed);
     let require = |key| options(SignaturePolicy::Require, &[key]);
