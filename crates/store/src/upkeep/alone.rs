@@ -37,11 +37,6 @@ impl Alone {
             }
         }
     }
-
-    /// Whether no other upkeep that takes the lock is at work.
-    pub(super) fn is_certain(&self) -> bool {
-        self.0.is_some()
-    }
 }
 
 impl Drop for Alone {

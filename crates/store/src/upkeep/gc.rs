@@ -8,6 +8,7 @@ use super::pins::{self, Pin, PinSet};
 use super::progress::UpkeepProgress;
 use super::reach::{Holdings, Wanted};
 use super::sweep::{Sweep, Swept};
+use super::trash;
 use super::usage::{Usage, measure};
 use crate::layer::Directory;
 use crate::{EntryKind, Limits, Store, StoreError};
@@ -78,7 +79,7 @@ pub struct GcReport {
     /// Plans that a cap demands and that stay because they are in use, or inside the grace age.
     pub kept_in_use: u64,
     /// What could not be read, or is of another version. As long as it is not known what it names, that stays: blobs, where these are
-    /// plans; everything but leftovers, where they are records or packs.
+    /// plans; everything but leftovers, where they are records or packs. The first thousand.
     pub unknown: Vec<StoreError>,
     /// Whether a cap is exceeded still.
     pub is_over: bool,
@@ -122,12 +123,13 @@ impl Store {
     }
 }
 
-/// Waits until no other upkeep is at work, and clears away what a killed compaction left to say that it is.
+/// Waits until no other upkeep is at work, puts back what one that was killed had taken away, and clears away what it left to say that
+/// it is at work.
 pub(super) fn alone(directory: &Directory) -> Result<Alone, StoreError> {
     let alone = Alone::wait(directory, ALONE)?;
-    if alone.is_certain() {
-        generation::sweep(directory)?;
-    }
+    // Packs get their names back before it is looked which stamps have none.
+    trash::recover(directory)?;
+    generation::sweep(directory)?;
     Ok(alone)
 }
 

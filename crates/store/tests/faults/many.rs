@@ -3,6 +3,7 @@
 use super::scenario::root;
 use super::values::Values;
 use super::{child, preload, scratch};
+use hipplan_store::testing::set_claim_age;
 use hipplan_store::{CompactOptions, GcOptions, Mode, Store};
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,6 +19,9 @@ const WORKS: u64 = 200;
 const STOP: &str = "stop";
 /// Longer than a publisher takes here from a blob to the plan that names it; some that are stopped for longer have to put it again.
 const GRACE: Duration = Duration::from_millis(1500);
+
+/// How long one that looks after the store may be silent while it compacts, before the others take it to be dead.
+const CLAIM: Duration = Duration::from_secs(3);
 
 struct Random(u64);
 
@@ -54,6 +58,8 @@ fn put_together(store: &Store, values: &Values) {
 
 /// A child: looks after the store until it is told to stop.
 pub(crate) fn look_after(folder: &Path) {
+    // What a killed one has left is not waited for long.
+    set_claim_age(CLAIM);
     let store = Store::open(root(folder), Mode::ReadWrite).unwrap();
     let mut round = 0_u64;
     while !folder.join(STOP).exists() {

@@ -406,3 +406,71 @@ fn layers_behind_the_first_are_not_touched_and_stores_that_may_not_be_written_re
     assert_eq!(reader.gc(&Default::default(), &()).unwrap_err().code(), "read-only");
     assert_eq!(tree(store.root()), before);
 }
+
+#[test]
+fn stamps_of_a_pack_that_a_killed_gc_left_in_the_trash_come_back_with_it() {
+    for has_locks in [true, false] {
+        let (_dir, store) = new_store();
+        let kept = put_graph(&store, 1, 40_000);
+        put_graph(&store, 2, 40_000);
+        let pack = pack_up(&store, 1);
+        let used = pack.with_extension("used");
+        let reader = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        assert!(has_graph(&reader, 1) && has_graph(&reader, 2));
+        age(&store, 5 * HOUR);
+        let stamps = fs::read(&used).unwrap();
+
+        // Killed when the pack has lost its name and is about to go.
+        let trashed = store.root().join("trash").join(pack.file_name().unwrap());
+        let (place, is_killed) = (trashed.clone(), Cell::new(false));
+        let kill = move |op: hipplan_store::testing::Op<'_>| {
+            is_killed.set(is_killed.get() || op.name() == "unlink" && op.path() == place);
+            if is_killed.get() { Verdict::Fail(libc::EIO) } else { Verdict::Go }
+        };
+        let mut options = GcOptions::default();
+        options.max_bytes = Some(0);
+        let killed = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        assert!(with_hook(kill, || killed.gc(&options, &())).is_err());
+        assert!(trashed.exists() && used.exists() && !pack.exists());
+
+        // The next one keeps everything.
+        let pins = store.root().join("pins");
+        fs::create_dir(&pins).unwrap();
+        let plans = store.iter_plans().map(|plan| format!("plan {}\n", plan.unwrap().key)).collect::<String>();
+        fs::write(pins.join("all"), format!("{plans}plan {}\n", kept.key)).unwrap();
+        let again = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let locks = move |op: hipplan_store::testing::Op<'_>| match op.name() {
+            "lock" if !has_locks => Verdict::Fail(libc::ENOLCK),
+            _ => Verdict::Go,
+        };
+        with_hook(locks, || drop(again.remove(&[], &()).unwrap()));
+        assert!(pack.exists() && !trashed.exists(), "locks {has_locks}");
+        assert_eq!(fs::read(&used).unwrap(), stamps, "locks {has_locks}");
+        let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+        assert!(has_graph(&reader, 1) && has_graph(&reader, 2));
+        assert_clean(&reader);
+    }
+}
+
+#[test]
+fn leftover_stamps_are_not_those_of_a_pack_in_the_trash() {
+    let (_dir, store) = new_store();
+    put_graph(&store, 1, 400);
+    let pack = pack_up(&store, 1);
+    assert!(has_graph(&Store::open(store.root(), Mode::ReadWrite).unwrap(), 1));
+    let orphan = store.root().join(format!("packs/00000009-{}.used", "cd".repeat(16)));
+    fs::write(&orphan, [1; 16]).unwrap();
+    age(&store, 5 * HOUR);
+    let used = pack.with_extension("used");
+    let stamps = fs::read(&used).unwrap();
+    fs::create_dir(store.root().join("trash")).unwrap();
+    fs::rename(&pack, store.root().join("trash").join(pack.file_name().unwrap())).unwrap();
+    let again = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    let dry = gc(&again, |options| options.dry_run = true);
+    assert_eq!(dry.leftovers, 1, "the orphan");
+    gc(&again, |_| ());
+    assert!(pack.exists() && !orphan.exists());
+    assert_eq!(fs::read(&used).unwrap(), stamps);
+    assert!(has_graph(&again, 1));
+    assert_clean(&again);
+}
