@@ -1,10 +1,17 @@
-//! Claims: that a compaction is at work, and which generation its pack will have.
+//! Claims: that upkeep is at work, and which generation its pack will have.
 //!
-//! A claim is an empty file. Who made it says several times in [`stale_after`] that he is still at work, by renewing its time of change; a
-//! claim whose time is older is of somebody who was killed, and whoever looks after the store removes it. Nothing else says so: locks may
-//! be refused, or given up waiting for, or hold within one machine only. Ages are by the clock of the file system, which is the same for
-//! all machines.
+//! A claim is a file. Who made it says several times in [`stale_after`] that he is still at work, by renewing its time of change; a claim
+//! whose time is older is of somebody who was killed, and whoever looks after the store removes it. Ages are by the clock of the file
+//! system, which is the same for all machines.
+//!
+//! That somebody has the lock of upkeep does not say that claims are of the dead: locks may be refused, or given up waiting for, or hold
+//! within one machine only. So who makes a claim while he has the lock writes into it where that lock is certain to hold. Who has the lock
+//! there and finds such a claim need not wait until it gets old.
+//!
+//! The claim of generation 0, which no pack has, is that of what removes things: only one of those is at work at a time. See
+//! [`alone`](super::alone).
 
+use super::alone::Alone;
 use crate::layer::Directory;
 use crate::pack::Written;
 use crate::{StoreError, fs, layout};
@@ -45,9 +52,9 @@ pub(super) struct Claim {
 
 impl Claim {
     /// Makes a claim. `None` when somebody else has one of this generation, or this one has been taken away again.
-    pub(super) fn make(directory: &Directory, folder: &Path, generation: u32) -> Result<Option<Self>, StoreError> {
+    pub(super) fn make(directory: &Directory, folder: &Path, generation: u32, alone: &Alone) -> Result<Option<Self>, StoreError> {
         let path = folder.join(layout::claim_name(generation));
-        let temp = directory.write_temp(&[])?;
+        let temp = directory.write_temp(alone.domain().as_bytes())?;
         match fs::rename_new(temp, &path) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
@@ -131,6 +138,15 @@ pub(super) fn is_stale(directory: &Directory, path: &Path, clock: &Clock) -> boo
     clock.age(directory, status.changed).is_some_and(|age| age >= stale_after())
 }
 
+/// Whether a claim is of somebody who is not at work any more; `false` where it cannot be told.
+pub(super) fn is_dead(directory: &Directory, path: &Path, clock: &Clock, alone: &Alone) -> bool {
+    is_stale(directory, path, clock) || (!alone.domain().is_empty() && says(path, alone.domain()))
+}
+
+fn says(path: &Path, domain: &str) -> bool {
+    fs::open(path).is_ok_and(|file| file.is_ok_and(|file| file.holds(domain.as_bytes()).unwrap_or(false)))
+}
+
 /// The claims among these names.
 pub(super) fn claims(names: &[OsString]) -> impl Iterator<Item = &OsString> {
     names.iter().filter(|name| name.to_str().and_then(layout::parse_claim).is_some())
@@ -139,18 +155,20 @@ pub(super) fn claims(names: &[OsString]) -> impl Iterator<Item = &OsString> {
 /// Claims that get old sooner, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod testing {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::cell::Cell;
     use std::time::Duration;
 
-    static MILLISECONDS: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static AGE: Cell<Option<Duration>> = const { Cell::new(None) };
+    }
 
-    /// Makes this process take claims to be dead that have not been renewed for so long, and renew its own accordingly.
+    /// Makes upkeep on this thread take claims to be of the dead that have not been renewed for so long, and renew its own accordingly.
     pub fn set_claim_age(age: Duration) {
-        MILLISECONDS.store(u64::try_from(age.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        AGE.set(Some(age));
     }
 
     pub(super) fn age() -> Option<Duration> {
-        Some(MILLISECONDS.load(Ordering::Relaxed)).filter(|&age| age > 0).map(Duration::from_millis)
+        AGE.get()
     }
 }
 
@@ -169,8 +187,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let directory = directory(&dir);
         let folder = directory.uses_folder(layout::PACKS).unwrap();
-        let claim = Claim::make(&directory, &folder, 7).unwrap().unwrap();
-        assert!(Claim::make(&directory, &folder, 7).unwrap().is_none(), "only one");
+        let alone = Alone::wait(&directory, Duration::ZERO).unwrap();
+        let claim = Claim::make(&directory, &folder, 7, &alone).unwrap().unwrap();
+        assert!(Claim::make(&directory, &folder, 7, &alone).unwrap().is_none(), "only one");
         let old = SystemTime::now() - Duration::from_secs(7200);
         std::fs::File::options().write(true).open(&claim.path).unwrap().set_modified(old).unwrap();
         let changed = || fs::status(&claim.path).unwrap().changed;
@@ -178,7 +197,6 @@ mod tests {
             thread::sleep(Duration::from_millis(5));
         }
         assert!(changed() > old + Duration::from_secs(3600));
-        testing::set_claim_age(Duration::ZERO);
     }
 
     #[test]
@@ -186,17 +204,36 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let directory = directory(&dir);
         let folder = directory.uses_folder(layout::PACKS).unwrap();
-        let claim = Claim::make(&directory, &folder, 1).unwrap().unwrap();
+        let alone = Alone::wait(&directory, Duration::ZERO).unwrap();
+        let claim = Claim::make(&directory, &folder, 1, &alone).unwrap().unwrap();
         let path = claim.path.clone();
         assert!(claim.stands());
         std::fs::remove_file(&path).unwrap();
         assert!(!claim.stands());
-        let other = Claim::make(&directory, &folder, 1).unwrap().unwrap();
+        let other = Claim::make(&directory, &folder, 1, &alone).unwrap().unwrap();
         assert!(!claim.stands() && other.stands());
         drop(claim);
         assert!(path.exists());
         drop(other);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn who_has_the_lock_knows_that_its_last_holder_has_ended_and_nothing_of_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = directory(&dir);
+        let folder = directory.uses_folder(layout::PACKS).unwrap();
+        let alone = Alone::wait(&directory, Duration::ZERO).unwrap();
+        let second = Alone::wait(&directory, Duration::ZERO).unwrap();
+        assert!(!alone.domain().is_empty() && second.domain().is_empty());
+        let [with, without] = [(1, &alone), (2, &second)].map(|(n, alone)| Claim::make(&directory, &folder, n, alone).unwrap().unwrap());
+        let clock = Clock::default();
+        let dead = |alone: &Alone| [&with, &without].map(|claim| is_dead(&directory, &claim.path, &clock, alone));
+        assert_eq!((dead(&alone), dead(&second)), ([true, false], [false, false]));
+        // Another lock file: other locks.
+        drop(alone);
+        std::fs::rename(dir.path().join("store/locks/upkeep"), dir.path().join("store/locks/other")).unwrap();
+        assert_eq!(dead(&Alone::wait(&directory, Duration::ZERO).unwrap()), [false, false]);
     }
 
     #[test]

@@ -105,11 +105,11 @@ fn compact(
         return Ok(CompactReport::default());
     }
     directory.uses_folder(PACKS)?;
-    let _alone = Alone::wait(directory, options.wait)?;
+    let alone = Alone::wait(directory, options.wait)?;
     let mut report = CompactReport { put_back: trash::recover(directory)?, ..CompactReport::default() };
-    generation::sweep(directory)?;
+    generation::sweep(directory, &alone)?;
     for _ in 0..MOST_BEGINNINGS {
-        report.gave_up = !fold(directory, limits, options, progress, &mut report)?;
+        report.gave_up = !fold(directory, &alone, limits, options, progress, &mut report)?;
         if !report.gave_up {
             break;
         }
@@ -121,13 +121,14 @@ fn compact(
 /// nothing was folded.
 fn fold(
     directory: &Directory,
+    alone: &Alone,
     limits: &Limits,
     options: &CompactOptions,
     progress: &dyn UpkeepProgress,
     report: &mut CompactReport,
 ) -> Result<bool, StoreError> {
     // A new one each time: what is found under it may be newer than the one before.
-    let claim = generation::claim(directory)?;
+    let claim = generation::claim(directory, alone)?;
     directory.packs().refresh()?;
     let packs = directory.packs().current();
     let is_folded = packs_to_fold(&packs, options);
@@ -179,7 +180,7 @@ fn write(
         if entries.is_empty() || is_one_pack {
             return Ok(true);
         }
-        let provenance = provenance(fold)?;
+        let provenance = provenance(fold, limits)?;
         for limits in [limits, &Limits::of_packs()] {
             check_readable(&directory.root().join(PACKS), &entries, &provenance, limits)?;
         }
@@ -227,8 +228,8 @@ fn write(
 }
 
 /// The lines of all packs that are folded, as far as readers have room for them.
-fn provenance(fold: &Gathered<'_>) -> Result<Vec<String>, StoreError> {
-    let mut origins = Origins::new(Limits::of_packs().max_provenance_bytes);
+fn provenance(fold: &Gathered<'_>, limits: &Limits) -> Result<Vec<String>, StoreError> {
+    let mut origins = Origins::new(limits.max_provenance_bytes.min(Limits::of_packs().max_provenance_bytes));
     // Newest first.
     for (pack, _) in fold.folded_packs() {
         origins.add(pack.provenance()?);

@@ -1,6 +1,7 @@
 //! Garbage collection: what nothing reaches goes, and what caps leave no room for.
 
 use super::alone::Alone;
+use super::claim::{Claim, stale_after};
 use super::decide::{Decision, decide};
 use super::generation;
 use super::leftovers::{Leftovers, clear};
@@ -11,15 +12,19 @@ use super::sweep::{Sweep, Swept};
 use super::trash;
 use super::usage::{Usage, measure};
 use crate::layer::Directory;
+use crate::layout::PACKS;
 use crate::{EntryKind, Limits, Store, StoreError};
 use hipplan_serialize::GraphKey;
 use std::collections::HashSet;
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Sweeps of one gc at most: each takes what the one before had to leave because something else still named it.
 const MOST_SWEEPS: u32 = 4;
 /// How long other upkeep is waited for before this goes on beside it.
 const ALONE: Duration = Duration::from_secs(30);
+/// Time between two looks.
+const NAP: Duration = Duration::from_millis(20);
 /// The grace age that is used where none is given.
 const GRACE: Duration = Duration::from_secs(3600);
 
@@ -114,8 +119,8 @@ impl Store {
     /// Layers behind the folder are not touched.
     ///
     /// # Errors
-    /// The folder may not be written; pins are damaged, so that it is not known what has to stay; or the system refuses something. What
-    /// was done up to then is done: nothing names what is not there.
+    /// The folder may not be written; pins are damaged, so that it is not known what has to stay; other upkeep is removing things, and
+    /// goes on doing so; or the system refuses something. What was done up to then is done: nothing names what is not there.
     pub fn gc(&self, options: &GcOptions, progress: &dyn UpkeepProgress) -> Result<GcReport, StoreError> {
         let directory = self.to_write()?;
         let _alone = if options.dry_run { None } else { Some(alone(directory)?) };
@@ -123,14 +128,48 @@ impl Store {
     }
 }
 
-/// Waits until no other upkeep is at work, puts back what one that was killed had taken away, and clears away what it left to say that
-/// it is at work.
-pub(super) fn alone(directory: &Directory) -> Result<Alone, StoreError> {
+/// What says that something is being removed, as long as it is.
+pub(super) struct AtWork {
+    // In this order: who has the lock next knows that who had it has no claim any more.
+    _claim: Option<Claim>,
+    _alone: Alone,
+}
+
+/// Waits until nothing else is being removed, puts back what upkeep that was killed had taken away, and clears away what it left to say
+/// that it is at work.
+///
+/// Two that remove things at once would be right about each other as long as both live. But what one of them has taken away comes back
+/// when it is killed, and the other may have seen that it was away, and removed what it needs. So where there is no lock a claim keeps
+/// them apart.
+pub(super) fn alone(directory: &Directory) -> Result<AtWork, StoreError> {
     let alone = Alone::wait(directory, ALONE)?;
+    let folder = directory.uses_folder(PACKS)?;
+    let from = Instant::now();
+    let claim = loop {
+        generation::sweep(directory, &alone)?;
+        match Claim::make(directory, &folder, 0, &alone) {
+            Ok(Some(claim)) => break Some(claim),
+            Ok(None) if from.elapsed() < longest_wait() => thread::sleep(NAP),
+            Ok(None) => {
+                let cause = std::io::ErrorKind::ResourceBusy.into();
+                return Err(StoreError::io(
+                    "remove anything while other upkeep is at work, or was killed a moment ago, in",
+                    directory.root(),
+                )(cause));
+            }
+            // Where nothing can be written, room can still be made.
+            Err(_) => break None,
+        }
+    };
     // Packs get their names back before it is looked which stamps have none.
     trash::recover(directory)?;
-    generation::sweep(directory)?;
-    Ok(alone)
+    generation::sweep(directory, &alone)?;
+    Ok(AtWork { _claim: claim, _alone: alone })
+}
+
+/// How long other upkeep is waited for that has a claim and not the lock.
+fn longest_wait() -> Duration {
+    stale_after().checked_div(4).unwrap_or(ALONE)
 }
 
 pub(super) fn collect(

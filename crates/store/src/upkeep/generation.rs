@@ -12,7 +12,8 @@
 //!
 //! A claim that a kill left is below those that come later and in nobody's way, and gets old ([`claim`](super::claim)).
 
-use super::claim::{Claim, Clock, claims, is_stale};
+use super::alone::Alone;
+use super::claim::{Claim, Clock, claims, is_dead, is_stale};
 use super::readable::open_written;
 use crate::entry::check_limit;
 use crate::layer::Directory;
@@ -28,11 +29,11 @@ use std::path::{Path, PathBuf};
 const MOST_TRIES: u32 = 1000;
 
 /// Takes a generation that is above those of all packs that can be seen from here.
-pub(super) fn claim(directory: &Directory) -> Result<Claim, StoreError> {
+pub(super) fn claim(directory: &Directory, alone: &Alone) -> Result<Claim, StoreError> {
     let folder = directory.uses_folder(PACKS)?;
     for _ in 0..MOST_TRIES {
         let generation = above(&folder, &Names::list(&folder)?)?;
-        let Some(claim) = Claim::make(directory, &folder, generation)? else { continue };
+        let Some(claim) = Claim::make(directory, &folder, generation, alone)? else { continue };
         // A group may have given its pack this generation before it could see the claim.
         if Names::list(&folder)?.packs.iter().all(|&(other, _)| other < generation) {
             return Ok(claim);
@@ -98,19 +99,16 @@ fn publish_on_top(directory: &Directory, written: Written) -> Result<Option<Path
     Err(StoreError::io("rename", &path)(io::ErrorKind::AlreadyExists.into()))
 }
 
-/// Removes what kills left beside the packs: claims of nobody who is at work, and stamps of packs that are nowhere, if they are as old.
-pub(super) fn sweep(directory: &Directory) -> Result<(), StoreError> {
+/// Removes what kills left beside the packs: claims of nobody who is at work, and stamps of packs that are nowhere, if they are
+/// as old.
+pub(super) fn sweep(directory: &Directory, alone: &Alone) -> Result<(), StoreError> {
     let folder = directory.root().join(PACKS);
     let names = list(&folder)?;
     let clock = Clock::default();
     let stamps = names.iter().filter(|name| is_left_alone(directory, Path::new(name)));
-    for name in claims(&names).chain(stamps) {
-        let path = folder.join(name);
-        if is_stale(directory, &path, &clock) {
-            fs::unlink(&path).map_err(StoreError::io("delete", &path))?;
-        }
-    }
-    Ok(())
+    let stamps = stamps.map(|name| folder.join(name)).filter(|path| is_stale(directory, path, &clock));
+    let claims = claims(&names).map(|name| folder.join(name)).filter(|path| is_dead(directory, path, &clock, alone));
+    claims.chain(stamps).try_for_each(|path| fs::unlink(&path).map(drop).map_err(StoreError::io("delete", &path)))
 }
 
 /// Whether a name among the packs is that of stamps whose pack is nowhere, not even in `trash`, from where it may come back.
@@ -127,7 +125,8 @@ pub(super) fn is_claimed(directory: &Directory, clock: &Clock) -> Result<bool, S
     let folder = directory.root().join(PACKS);
     let names = list(&folder)?;
     let is_gone = |path: &Path| matches!(twice(|| fs::status(path)), Err(e) if e.kind() == io::ErrorKind::NotFound);
-    let mut paths = claims(&names).map(|name| folder.join(name));
+    let of_compactions = claims(&names).filter(|name| **name != *layout::claim_name(0));
+    let mut paths = of_compactions.map(|name| folder.join(name));
     Ok(paths.any(|path| !is_stale(directory, &path, clock) && !is_gone(&path)))
 }
 

@@ -646,13 +646,14 @@ fn a_claim_that_was_taken_to_be_dead_ends_the_compaction_that_made_it() {
         // Each time that a pack is about to be written, somebody else has come to have the claim.
         if let Op::Create { path } = op
             && path.parent().unwrap().ends_with("tmp")
-            && let Some(path) = std::fs::read_dir(root.join("packs"))
-                .ok()
-                .and_then(|names| names.map(|name| name.unwrap().path()).find(|path| path.extension().is_some_and(|e| e == "claim")))
         {
-            count.set(count.get() + 1);
-            std::fs::remove_file(&path).unwrap();
-            std::fs::write(&path, "another's").unwrap();
+            let names = std::fs::read_dir(root.join("packs")).unwrap().map(|name| name.unwrap().path());
+            let is_own = |path: &PathBuf| path.extension().is_some_and(|e| e == "claim") && std::fs::read(path).unwrap() != b"another's";
+            for path in names.filter(is_own) {
+                count.set(count.get() + 1);
+                std::fs::remove_file(&path).unwrap();
+                std::fs::write(&path, "another's").unwrap();
+            }
         }
         Verdict::Go
     };

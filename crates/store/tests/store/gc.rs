@@ -1,7 +1,7 @@
 use super::common::{new_store, plan, plan_of_engine, put, selection_key, tree};
 use super::upkeep::{HOUR, age, assert_clean, bytes_of, gc, has_graph, pack_up, packs, put_graph};
-use hipplan_store::testing::{Verdict, with_hook};
-use hipplan_store::{GcOptions, Lookup, Mode, Store};
+use hipplan_store::testing::{Verdict, set_claim_age, with_hook};
+use hipplan_store::{GcOptions, Lookup, Mode, Pin, Store};
 use std::cell::Cell;
 use std::fs;
 use std::rc::Rc;
@@ -333,6 +333,10 @@ fn two_gcs_at_once_leave_a_whole_store_even_without_locks() {
                     "lock" => Verdict::Fail(libc::ENOLCK),
                     _ => Verdict::Go,
                 };
+                // The other one has been silent for so long that it is taken to be dead.
+                if let Ok(claim) = fs::File::options().write(true).open(root.join("packs/00000000.claim")) {
+                    claim.set_modified(std::time::SystemTime::now() - HOUR).unwrap();
+                }
                 with_hook(refuse, || drop(gc(&store, |options| options.max_bytes = Some(0))));
             };
             // Whatever goes wrong for the one that is overtaken, the store is whole.
@@ -473,4 +477,41 @@ fn leftover_stamps_are_not_those_of_a_pack_in_the_trash() {
     assert_eq!(fs::read(&used).unwrap(), stamps);
     assert!(has_graph(&again, 1));
     assert_clean(&again);
+}
+
+#[test]
+fn while_something_is_being_removed_nothing_else_is() {
+    let (_dir, store) = evictable(false);
+    let root = store.root().to_owned();
+    let middle = move || {
+        set_claim_age(Duration::from_millis(200));
+        let store = Store::open(&root, Mode::ReadWrite).unwrap();
+        let refuse = |op: hipplan_store::testing::Op<'_>| if op.name() == "lock" { Verdict::Fail(libc::ENOLCK) } else { Verdict::Go };
+        with_hook(refuse, || {
+            // However slow this is, the other one is at work.
+            let claim = fs::File::options().write(true).open(root.join("packs/00000000.claim")).unwrap();
+            claim.set_modified(std::time::SystemTime::now() + HOUR).unwrap();
+            let nothing = [Pin::Graph(hipplan_serialize::GraphKey([0; 32]))];
+            let errors = [
+                store.gc(&Default::default(), &()).unwrap_err(),
+                store.remove(&nothing, &()).unwrap_err(),
+                store.repair(&Default::default(), &()).unwrap_err(),
+            ];
+            assert!(errors.iter().all(|error| error.to_string().contains("other upkeep is at work")), "{errors:?}");
+        });
+    };
+    // When it begins to look at what there is.
+    let is_first = Cell::new(true);
+    let hook = move |op: hipplan_store::testing::Op<'_>| {
+        if op.name() == "list" && op.path().ends_with("trash") && is_first.replace(false) {
+            std::thread::scope(|scope| scope.spawn(&middle).join().unwrap());
+        }
+        Verdict::Go
+    };
+    fs::create_dir(store.root().join("trash")).unwrap();
+    let mut options = GcOptions::default();
+    options.max_bytes = Some(0);
+    let report = with_hook(hook, || store.gc(&options, &())).unwrap();
+    assert_eq!(report.evicted, 2, "{report:?}");
+    assert_eq!(bytes_of(store.root()), 0, "{:?}", tree(store.root()).keys());
 }
