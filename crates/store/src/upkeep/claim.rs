@@ -9,7 +9,7 @@
 //! there and finds such a claim need not wait until it gets old.
 //!
 //! The claim of generation 0, which no pack has, is that of what removes things: only one of those is at work at a time. See
-//! [`alone`](super::alone).
+//! [`gc::alone`](super::gc::alone).
 
 use super::alone::Alone;
 use crate::layer::Directory;

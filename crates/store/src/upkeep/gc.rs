@@ -16,6 +16,7 @@ use crate::layout::PACKS;
 use crate::{EntryKind, Limits, Store, StoreError};
 use hipplan_serialize::GraphKey;
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -143,21 +144,17 @@ pub(super) struct AtWork {
 /// them apart.
 pub(super) fn alone(directory: &Directory) -> Result<AtWork, StoreError> {
     let alone = Alone::wait(directory, ALONE)?;
-    let folder = directory.uses_folder(PACKS)?;
     let from = Instant::now();
     let claim = loop {
         generation::sweep(directory, &alone)?;
-        match Claim::make(directory, &folder, 0, &alone) {
+        match directory.uses_folder(PACKS).and_then(|folder| Claim::make(directory, &folder, 0, &alone)) {
             Ok(Some(claim)) => break Some(claim),
             Ok(None) if from.elapsed() < longest_wait() => thread::sleep(NAP),
             Ok(None) => {
-                let cause = std::io::ErrorKind::ResourceBusy.into();
-                return Err(StoreError::io(
-                    "remove anything while other upkeep is at work, or was killed a moment ago, in",
-                    directory.root(),
-                )(cause));
+                let action = "remove anything while other upkeep is at work, or was killed a moment ago, in";
+                return Err(StoreError::io(action, directory.root())(ErrorKind::ResourceBusy.into()));
             }
-            // Where nothing can be written, room can still be made.
+            // Where there is no room for a new file, some can still be made.
             Err(_) => break None,
         }
     };

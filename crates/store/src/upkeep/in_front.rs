@@ -33,7 +33,7 @@ pub(super) fn publish_in_front(layer: &Directory, all: &Entries) -> Result<(), S
     let (loose, others): (Vec<_>, Vec<_>) = records.partition(|((kind, name), _)| is_loose(*kind, name));
     // In this order: what goes back from `trash` between the two looks is seen by the second.
     let awaited = trash::awaits(layer)?;
-    let others = others.into_iter().filter(|(key, _)| awaited.contains(*key) || is_loose(key.0, &key.1));
+    let others = others.into_iter().filter(|(key, _)| awaited.contains(key) || is_loose(key.0, &key.1));
     for ((kind, name), bytes) in loose.into_iter().chain(others) {
         // Nothing to say of what it was.
         drop(layer.publish(*kind, name, bytes)?);
