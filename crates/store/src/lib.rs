@@ -82,6 +82,7 @@ pub use upkeep::{
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
     pub use crate::pack::testing::{FoundRow, OpenPack, write_pack};
+    pub use crate::upkeep::set_claim_age;
 
     /// Waits for the turn at a key, as a store does before it builds.
     pub fn take_turn<T>(

@@ -34,5 +34,13 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Those under which the packs of a folder are opened, whatever limits a store was given: what one writes, all others must be able to
+    /// open.
+    pub(crate) fn of_packs() -> Self {
+        Self::default()
+    }
+}
+
 /// Longer markers are not ours, nor those of any layout to come.
 pub(crate) const MAX_MARKER_BYTES: u64 = 4096;

@@ -1,6 +1,7 @@
 //! Files that are written beside others: whole or not at all.
 
 use crate::pack::{NewEntry, Pack, Sink, Written};
+use crate::upkeep::check_readable;
 use crate::{Limits, StoreError, fs, pack};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,18 +41,11 @@ pub(super) fn write(
     read: &mut dyn FnMut(usize, &mut Sink<'_>) -> Result<(), StoreError>,
 ) -> Result<([u8; 32], u64), StoreError> {
     let (path, folder) = place(output)?;
+    // What is written under these limits can be read under them.
     check_readable(&path, entries, provenance, limits)?;
     let Written { temp, root, bytes } = pack::write(&folder, entries, provenance, read)?;
     name(temp, &path)?;
     Ok((root, bytes))
-}
-
-/// What is written under these limits can be read under them.
-fn check_readable(path: &Path, entries: &[NewEntry], provenance: &[String], limits: &Limits) -> Result<(), StoreError> {
-    let limit = |what, found, limit, max| crate::entry::check_limit(path, what, found, limit, max);
-    limit("number of rows", entries.len() as u64, "max_pack_rows", u64::from(limits.max_pack_rows))?;
-    let provenance = provenance.iter().fold(0_u64, |sum, line| sum.saturating_add(line.len() as u64).saturating_add(1));
-    limit("size of the provenance in bytes", provenance, "max_provenance_bytes", limits.max_provenance_bytes)
 }
 
 /// Replaces a bundle by a copy of it with more bytes behind it.

@@ -27,7 +27,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Bytes that are read in one piece where a file is not read whole: they stay in the processor's cache until they are hashed.
 const PIECE: usize = 1 << 16;
@@ -78,6 +78,8 @@ pub(crate) struct Status {
     pub(crate) inode: Inode,
     /// Time of last change: the stamp of last use of a file of the store, for none is ever changed.
     pub(crate) changed: SystemTime,
+    /// When it last got a name, or anything else was done to it but reading.
+    pub(crate) moved: SystemTime,
     /// User that it belongs to.
     pub(crate) owner: u32,
     /// Permission bits.
@@ -90,10 +92,18 @@ impl Status {
             kind: Kind::of(meta),
             inode: Inode { device: meta.dev(), number: meta.ino() },
             changed: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            moved: status_changed(meta),
             owner: meta.uid(),
             mode: meta.mode() & 0o7777,
         }
     }
+}
+
+/// The time of the last change of anything about a file, its names among it.
+fn status_changed(meta: &fs::Metadata) -> SystemTime {
+    let seconds = Duration::from_secs(u64::try_from(meta.ctime()).unwrap_or(0));
+    let nanos = Duration::from_nanos(u64::try_from(meta.ctime_nsec()).unwrap_or(0));
+    SystemTime::UNIX_EPOCH.checked_add(seconds.saturating_add(nanos)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// A regular file, open for reading.
@@ -232,6 +242,14 @@ impl OpenFile {
     pub(crate) fn touch(&self) -> io::Result<()> {
         gate(Op::Touch { path: &self.path })?;
         self.file.set_modified(SystemTime::now())
+    }
+
+    /// Sets its times to now by the clock of the file system, which all machines have in common; it may be coarser than theirs.
+    pub(crate) fn renew(&self) -> io::Result<()> {
+        gate(Op::Touch { path: &self.path })?;
+        let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+        rustix::fs::futimens(&self.file, &rustix::fs::Timestamps { last_access: now, last_modification: now })?;
+        Ok(())
     }
 }
 

@@ -140,7 +140,7 @@ impl Packs {
                 packs.push(known.clone());
                 continue;
             }
-            match Pack::open(&path, &Limits::default()) {
+            match Pack::open(&path, &Limits::of_packs()) {
                 Ok(Some(mut pack)) => match self.trust.check(&mut pack) {
                     Ok(()) => packs.push(Arc::new(pack)),
                     // It stays so until the folder changes.

@@ -4,19 +4,18 @@
 //! So the stamps are looked at once more when the old place has no name any more, and nobody can find it there.
 
 use super::stamps::RowStamps;
+use crate::EntryKind;
 use crate::pack::{Pack, Used};
-use crate::{EntryKind, Limits};
-use std::path::Path;
+use std::sync::Arc;
 
 /// The stamps of the pack into which entries were folded.
 #[derive(Debug)]
-pub(super) struct NewStamps(Option<(Pack, Used)>);
+pub(super) struct NewStamps(Option<(Arc<Pack>, Used)>);
 
 impl NewStamps {
-    /// Of the pack at this place; where they cannot be written, nothing is.
-    pub(super) fn open(path: &Path, limits: &Limits) -> Self {
-        let pack = Pack::open(path, limits).ok().flatten();
-        Self(pack.and_then(|pack| Used::open(path, pack.rows_in_all(), true).map(|used| (pack, used))))
+    /// Of this pack; where they cannot be written, nothing is.
+    pub(super) fn of(pack: &Arc<Pack>) -> Self {
+        Self(Used::open(pack.path(), pack.rows_in_all(), true).map(|used| (Arc::clone(pack), used)))
     }
 
     /// An entry was used, perhaps later than its stamp here says.

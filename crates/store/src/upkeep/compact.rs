@@ -9,23 +9,28 @@
 
 use super::alone::Alone;
 use super::carry::NewStamps;
-use super::gather::{Folded, Gathered};
-use super::generation::{self, Claim};
+use super::claim::Claim;
+use super::folded::Removing;
+use super::gather::Gathered;
+use super::generation;
+use super::origins::Origins;
+use super::problems::Problems;
 use super::progress::{Counter, UpkeepProgress};
-use super::trash::{self, Condemned};
+use super::readable::{check_readable, open_written};
+use super::trash;
 use super::withdraw::withdraw;
-use crate::entry::check_limit;
-use crate::layer::{Directory, hours};
+use crate::layer::Directory;
 use crate::layout::{self, PACKS};
 use crate::pack::{self, Pack, Written};
-use crate::{EntryKind, Limits, Store, StoreError, fs};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use crate::{Limits, Store, StoreError, fs};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Times that a pack is written before it is given up: each time without what was found bad the time before.
 const MOST_WRITES: u32 = 5;
+/// Times that it is begun anew because other upkeep has taken away what was being packed.
+const MOST_BEGINNINGS: u32 = 4;
 
 /// What is folded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +75,8 @@ pub struct CompactReport {
     pub damaged: u64,
     /// Entries that stay where they are: of another version, above a limit, unreadable, or not hipplan's.
     pub left: u64,
+    /// Nothing was folded, for other upkeep has taken away what was being packed, each time that it was begun anew. Another time will do.
+    pub gave_up: bool,
     /// What upkeep that was killed had taken away and left undecided, and which is in its place again.
     pub put_back: Vec<PathBuf>,
     /// What was wrong with entries that are damaged or left, and what could not be removed; the first thousand.
@@ -99,11 +106,29 @@ fn compact(
     }
     directory.uses_folder(PACKS)?;
     let alone = Alone::wait(directory, options.wait)?;
-    let put_back = trash::recover(directory)?;
-    if alone.is_certain() {
-        generation::sweep(directory)?;
+    let mut report = CompactReport { put_back: trash::recover(directory)?, ..CompactReport::default() };
+    generation::sweep(directory, &alone)?;
+    for _ in 0..MOST_BEGINNINGS {
+        report.gave_up = !fold(directory, &alone, limits, options, progress, &mut report)?;
+        if !report.gave_up {
+            break;
+        }
     }
-    let claim = generation::claim(directory)?;
+    Ok(report)
+}
+
+/// Lists what there is, and folds it. `false` when others have taken away what was being packed: what is there now is another thing, and
+/// nothing was folded.
+fn fold(
+    directory: &Directory,
+    alone: &Alone,
+    limits: &Limits,
+    options: &CompactOptions,
+    progress: &dyn UpkeepProgress,
+    report: &mut CompactReport,
+) -> Result<bool, StoreError> {
+    // A new one each time: what is found under it may be newer than the one before.
+    let claim = generation::claim(directory, alone)?;
     directory.packs().refresh()?;
     let packs = directory.packs().current();
     let is_folded = packs_to_fold(&packs, options);
@@ -113,16 +138,15 @@ fn compact(
         fold.list_loose(&mut Counter::new(progress, "listing files", 0));
     }
     fold.list_packs(&mut Counter::new(progress, "listing packs", 0));
-    let mut report = CompactReport { put_back, ..CompactReport::default() };
-    if !fold.is_empty() {
-        write(directory, limits, &claim, &mut fold, progress, &mut report)?;
-    }
-    report.damaged = fold.outcome.damaged;
+    // Of an earlier time what was set aside counts still; what was left is met again.
+    report.problems.retain(StoreError::is_damage);
+    let mut removing = Vec::new();
+    let is_done = fold.is_empty() || write(directory, limits, &claim, &mut fold, progress, report, &mut removing)?;
+    report.damaged = report.damaged.saturating_add(fold.outcome.damaged);
     report.left = fold.outcome.left;
-    let mut problems = fold.outcome.problems;
-    problems.append(&mut report.problems);
-    report.problems = problems;
-    Ok(report)
+    report.problems.note_all(fold.outcome.problems);
+    report.problems.note_all(removing);
+    Ok(is_done)
 }
 
 /// All, or the small ones if there are many. One alone is folded only if all are, and only if there is something to fold it with.
@@ -137,6 +161,8 @@ fn packs_to_fold(packs: &[Arc<Pack>], options: &CompactOptions) -> Vec<bool> {
     packs.iter().map(|pack| many && is_small(pack)).collect()
 }
 
+/// Writes the pack and removes what is in it; what cannot be removed is told in `problems`. `false` when others have taken away what was
+/// being packed.
 fn write(
     directory: &Directory,
     limits: &Limits,
@@ -144,20 +170,19 @@ fn write(
     fold: &mut Gathered<'_>,
     progress: &dyn UpkeepProgress,
     report: &mut CompactReport,
-) -> Result<(), StoreError> {
-    let mut provenance = BTreeSet::new();
-    for (pack, _) in fold.folded_packs() {
-        provenance.extend(pack.provenance()?);
-    }
-    let provenance: Vec<String> = provenance.into_iter().collect();
+    problems: &mut Vec<StoreError>,
+) -> Result<bool, StoreError> {
     let mut tries = 0_u32;
     let (written, count) = loop {
         let entries = fold.choose();
         let count = entries.len() as u64;
-        check_limit(&directory.root().join(PACKS), "number of entries", count, "max_pack_rows", u64::from(limits.max_pack_rows))?;
         let is_one_pack = fold.folded_files().is_empty() && fold.folded_packs().count() < 2;
         if entries.is_empty() || is_one_pack {
-            return Ok(());
+            return Ok(true);
+        }
+        let provenance = provenance(fold, limits)?;
+        for limits in [limits, &Limits::of_packs()] {
+            check_readable(&directory.root().join(PACKS), &entries, &provenance, limits)?;
         }
         let mut failed: Option<(usize, StoreError)> = None;
         let mut counter = Counter::new(progress, "packing", count);
@@ -173,29 +198,43 @@ fn write(
         match (written, failed) {
             (Ok(written), None) => break (written, count),
             // Other upkeep is at work, and what is left of what it takes away does not belong together.
-            (Err(_), Some((_, error))) if error.is_not_found() => return Ok(()),
+            (Err(_), Some((_, error))) if error.is_not_found() => return Ok(false),
             (Err(_), Some((number, _))) if tries < MOST_WRITES => fold.check_from(number),
             (_, Some((_, error))) | (Err(error), None) => return Err(error),
         }
     };
     let bytes = written.bytes;
-    let pack = publish(directory, claim, fold, written)?;
+    // All that it stands for goes when it has its name: so it must be one that every reader opens.
+    let pack = open_written(&written)?;
+    if !claim.stands() {
+        return Ok(false);
+    }
+    let path = publish(directory, claim, fold, written)?;
+    let pack = Arc::new(pack.called(&path));
     // The name of the pack first, then the look at what went into it: gc takes names away first, and then looks for packs. So one of the two
     // finds the other out.
     if !fold.is_in_place()? {
-        return match Pack::open(&pack, limits)? {
-            Some(pack) => withdraw(directory, limits, &Arc::new(pack), &fold.stamps()),
-            None => Ok(()),
-        };
+        withdraw(directory, limits, &pack, &fold.stamps())?;
+        return Ok(false);
     }
     (report.entries, report.bytes) = (count, bytes);
-    let stamps = NewStamps::open(&pack, limits);
-    remove_packs(directory, fold, &pack, &stamps, report);
-    let new = New { directory, claim, path: &pack, stamps: &stamps };
-    new.remove_files(&fold.folded_files(), progress, report);
-    report.pack = Some(pack);
+    let stamps = NewStamps::of(&pack);
+    let mut removing = Removing { directory, claim, pack: &pack, stamps: &stamps, report, problems };
+    removing.packs(fold);
+    removing.files(&fold.folded_files(), progress);
+    report.pack = Some(path);
     drop(directory.packs().refresh());
-    Ok(())
+    Ok(true)
+}
+
+/// The lines of all packs that are folded, as far as readers have room for them.
+fn provenance(fold: &Gathered<'_>, limits: &Limits) -> Result<Vec<String>, StoreError> {
+    let mut origins = Origins::new(limits.max_provenance_bytes.min(Limits::of_packs().max_provenance_bytes));
+    // Newest first.
+    for (pack, _) in fold.folded_packs() {
+        origins.add(pack.provenance()?);
+    }
+    Ok(origins.finish())
 }
 
 /// Stamps first: who opens the pack may add to them at once.
@@ -205,119 +244,4 @@ fn publish(directory: &Directory, claim: &Claim, fold: &Gathered<'_>, written: W
     let stamps = directory.write_temp(&stamps)?;
     fs::rename(stamps, &used).map_err(StoreError::io("create the file", &used))?;
     claim.publish(directory, written).inspect_err(|_| drop(fs::unlink(&used)))
-}
-
-/// Removes the packs that were folded. All that is in them is in the new one, or was damaged.
-fn remove_packs(directory: &Directory, fold: &Gathered<'_>, new: &Path, stamps: &NewStamps, report: &mut CompactReport) {
-    for (pack, used) in fold.folded_packs() {
-        // Nobody replaces a pack, and what stands under its name has its content.
-        if pack.path() == new {
-            continue;
-        }
-        match fs::unlink(pack.path()) {
-            Ok(_) => {
-                report.packs_folded = report.packs_folded.saturating_add(1);
-                stamps.renew_from(pack, used);
-                drop(fs::unlink(&pack.path().with_extension("used")));
-            }
-            Err(e) => report.problem(StoreError::io("delete", pack.path())(e)),
-        }
-    }
-    let folder = directory.root().join(PACKS);
-    if report.packs_folded > 0
-        && let Err(e) = fs::sync_folder(&folder)
-    {
-        report.problem(StoreError::io("sync the folder", &folder)(e));
-    }
-}
-
-/// The pack that was written, and those who go on with it.
-struct New<'n> {
-    directory: &'n Directory,
-    claim: &'n Claim,
-    path: &'n Path,
-    stamps: &'n NewStamps,
-}
-
-impl New<'_> {
-    /// Removes the loose files that were packed, folder by folder.
-    fn remove_files(&self, files: &[Folded], progress: &dyn UpkeepProgress, report: &mut CompactReport) {
-        // What comes back from `trash` would be older than what is in the pack.
-        let awaited = match (trash::awaits(self.directory), self.claim.is_overtaken()) {
-            (Ok(awaited), Ok(false)) => Some(awaited),
-            (Ok(_), Ok(true)) => None,
-            (Err(error), _) | (_, Err(error)) => {
-                report.problem(error);
-                None
-            }
-        };
-        let mut counter = Counter::new(progress, "removing files", files.len() as u64);
-        for folder in files.chunk_by(|a, b| a.kind == b.kind && a.name.first() == b.name.first()) {
-            let mut condemned = Vec::with_capacity(folder.len());
-            for file in folder {
-                counter.one();
-                let goes = !file.is_record() || awaited.as_ref().is_some_and(|awaited| !awaited.contains(&(file.kind, file.name)));
-                let goes = goes && !(file.is_record() && self.is_behind(file));
-                match if goes { trash::condemn(self.directory, file.kind, &file.name, file.inode) } else { Ok(None) } {
-                    Ok(Some(one)) => condemned.push((file, one)),
-                    Ok(None) => report.files_kept = report.files_kept.saturating_add(1),
-                    Err(error) => {
-                        report.files_kept = report.files_kept.saturating_add(1);
-                        report.problem(error);
-                    }
-                }
-            }
-            self.delete(folder, condemned, report);
-        }
-    }
-
-    /// Deletes what was taken away in one folder.
-    fn delete(&self, folder: &[Folded], condemned: Vec<(&Folded, Condemned<'_>)>, report: &mut CompactReport) {
-        let Some(first) = folder.first().filter(|_| !condemned.is_empty()) else { return };
-        let path = first.kind.file(self.directory.root(), &first.name);
-        let parent = path.parent().unwrap_or(self.directory.root());
-        // A name that a power cut brings back would be in front of what is put into packs from now on. As long as the file is in `trash`,
-        // whoever puts there sees it.
-        if let Err(e) = fs::sync_folder(parent) {
-            // Dropped, they go back.
-            report.files_kept = report.files_kept.saturating_add(condemned.len() as u64);
-            return report.problem(StoreError::io("sync the folder", parent)(e));
-        }
-        for (file, one) in condemned {
-            let used = one.status().ok().flatten().map(|status| hours(status.changed));
-            if let Some(hours) = used.filter(|&hours| hours > file.stamp) {
-                self.stamps.renew(file.kind, &file.name, hours);
-            }
-            match one.delete() {
-                Ok(true) => report.files_folded = report.files_folded.saturating_add(1),
-                Ok(false) => report.files_kept = report.files_kept.saturating_add(1),
-                Err(error) => {
-                    report.files_kept = report.files_kept.saturating_add(1);
-                    report.problem(error);
-                }
-            }
-        }
-    }
-
-    /// Whether a pack in front of the new one has this record, or it cannot be told.
-    fn is_behind(&self, file: &Folded) -> bool {
-        if self.directory.packs().refresh().is_err() {
-            return true;
-        }
-        let packs = self.directory.packs().current();
-        let in_front = packs.iter().take_while(|pack| pack.path() != self.path);
-        in_front.map(|pack| pack.find(file.kind, &file.name)).any(|found| !matches!(found, Ok(None)))
-    }
-}
-
-impl Folded {
-    fn is_record(&self) -> bool {
-        matches!(self.kind, EntryKind::PlanRecord | EntryKind::Selection)
-    }
-}
-
-impl CompactReport {
-    fn problem(&mut self, error: StoreError) {
-        self.problems.push(error);
-    }
 }

@@ -1,5 +1,6 @@
 //! What is to be folded into one pack: the entries that are there, the best of each, and their bytes.
 
+use super::problems::Problems;
 use super::progress::Counter;
 use super::stamps::RowStamps;
 use crate::layer::{Directory, check_blob_size, check_plan_size, check_rows, hours, walk};
@@ -67,19 +68,10 @@ pub(super) struct Outcome {
     pub(super) problems: Vec<StoreError>,
 }
 
-/// Problems that are kept.
-const MOST_PROBLEMS: usize = 1000;
-
 impl Outcome {
-    pub(super) fn problem(&mut self, error: StoreError) {
-        if self.problems.len() < MOST_PROBLEMS {
-            self.problems.push(error);
-        }
-    }
-
     fn left(&mut self, error: StoreError) {
         self.left = self.left.saturating_add(1);
-        self.problem(error);
+        self.problems.note(error);
     }
 }
 
@@ -149,13 +141,13 @@ impl<'d> Gathered<'d> {
             self.directory.set_aside(kind, name, path, file, &error);
             self.directory.faults().entry(&error);
             self.outcome.damaged = self.outcome.damaged.saturating_add(1);
-            self.outcome.problem(error);
+            self.outcome.problems.note(error);
         } else {
             self.outcome.left(error);
         }
     }
 
-    /// Looks at the rows of the packs that are to go. One whose rows cannot be read stays.
+    /// Looks at the rows of the packs that are to go. One whose rows, or whose provenance, cannot be read stays.
     pub(super) fn list_packs(&mut self, counter: &mut Counter<'_>) {
         let packs = Arc::clone(&self.packs);
         for (number, pack) in packs.iter().enumerate() {
@@ -174,6 +166,8 @@ impl<'d> Gathered<'d> {
     fn add_pack(&mut self, number: usize, pack: &Pack, counter: &mut Counter<'_>) -> Result<(), StoreError> {
         let rank = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
         let used = RowStamps::of(pack);
+        // Said of the new pack; where it cannot be read, the pack stays.
+        drop(pack.provenance()?);
         for kind in EntryKind::ALL {
             for row in pack.rows(kind) {
                 let row = row?;
@@ -315,7 +309,7 @@ impl<'d> Gathered<'d> {
         } else if error.is_damage() {
             self.directory.faults().entry(&error);
             self.outcome.damaged = self.outcome.damaged.saturating_add(1);
-            self.outcome.problem(error);
+            self.outcome.problems.note(error);
         } else {
             // What cannot be read now may be readable another time.
             self.keep_pack(usize::try_from(rank.saturating_sub(1)).unwrap_or(usize::MAX));

@@ -1,6 +1,7 @@
 //! Garbage collection: what nothing reaches goes, and what caps leave no room for.
 
 use super::alone::Alone;
+use super::claim::{Claim, stale_after};
 use super::decide::{Decision, decide};
 use super::generation;
 use super::leftovers::{Leftovers, clear};
@@ -8,17 +9,23 @@ use super::pins::{self, Pin, PinSet};
 use super::progress::UpkeepProgress;
 use super::reach::{Holdings, Wanted};
 use super::sweep::{Sweep, Swept};
+use super::trash;
 use super::usage::{Usage, measure};
 use crate::layer::Directory;
+use crate::layout::PACKS;
 use crate::{EntryKind, Limits, Store, StoreError};
 use hipplan_serialize::GraphKey;
 use std::collections::HashSet;
-use std::time::{Duration, SystemTime};
+use std::io::ErrorKind;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Sweeps of one gc at most: each takes what the one before had to leave because something else still named it.
 const MOST_SWEEPS: u32 = 4;
 /// How long other upkeep is waited for before this goes on beside it.
 const ALONE: Duration = Duration::from_secs(30);
+/// Time between two looks.
+const NAP: Duration = Duration::from_millis(20);
 /// The grace age that is used where none is given.
 const GRACE: Duration = Duration::from_secs(3600);
 
@@ -78,7 +85,7 @@ pub struct GcReport {
     /// Plans that a cap demands and that stay because they are in use, or inside the grace age.
     pub kept_in_use: u64,
     /// What could not be read, or is of another version. As long as it is not known what it names, that stays: blobs, where these are
-    /// plans; everything but leftovers, where they are records or packs.
+    /// plans; everything but leftovers, where they are records or packs. The first thousand.
     pub unknown: Vec<StoreError>,
     /// Whether a cap is exceeded still.
     pub is_over: bool,
@@ -113,8 +120,8 @@ impl Store {
     /// Layers behind the folder are not touched.
     ///
     /// # Errors
-    /// The folder may not be written; pins are damaged, so that it is not known what has to stay; or the system refuses something. What
-    /// was done up to then is done: nothing names what is not there.
+    /// The folder may not be written; pins are damaged, so that it is not known what has to stay; other upkeep is removing things, and
+    /// goes on doing so; or the system refuses something. What was done up to then is done: nothing names what is not there.
     pub fn gc(&self, options: &GcOptions, progress: &dyn UpkeepProgress) -> Result<GcReport, StoreError> {
         let directory = self.to_write()?;
         let _alone = if options.dry_run { None } else { Some(alone(directory)?) };
@@ -122,13 +129,44 @@ impl Store {
     }
 }
 
-/// Waits until no other upkeep is at work, and clears away what a killed compaction left to say that it is.
-pub(super) fn alone(directory: &Directory) -> Result<Alone, StoreError> {
+/// What says that something is being removed, as long as it is.
+pub(super) struct AtWork {
+    // In this order: who has the lock next knows that who had it has no claim any more.
+    _claim: Option<Claim>,
+    _alone: Alone,
+}
+
+/// Waits until nothing else is being removed, puts back what upkeep that was killed had taken away, and clears away what it left to say
+/// that it is at work.
+///
+/// Two that remove things at once would be right about each other as long as both live. But what one of them has taken away comes back
+/// when it is killed, and the other may have seen that it was away, and removed what it needs. So where there is no lock a claim keeps
+/// them apart.
+pub(super) fn alone(directory: &Directory) -> Result<AtWork, StoreError> {
     let alone = Alone::wait(directory, ALONE)?;
-    if alone.is_certain() {
-        generation::sweep(directory)?;
-    }
-    Ok(alone)
+    let from = Instant::now();
+    let claim = loop {
+        generation::sweep(directory, &alone)?;
+        match directory.uses_folder(PACKS).and_then(|folder| Claim::make(directory, &folder, 0, &alone)) {
+            Ok(Some(claim)) => break Some(claim),
+            Ok(None) if from.elapsed() < longest_wait() => thread::sleep(NAP),
+            Ok(None) => {
+                let action = "remove anything while other upkeep is at work, or was killed a moment ago, in";
+                return Err(StoreError::io(action, directory.root())(ErrorKind::ResourceBusy.into()));
+            }
+            // Where there is no room for a new file, some can still be made.
+            Err(_) => break None,
+        }
+    };
+    // Packs get their names back before it is looked which stamps have none.
+    trash::recover(directory)?;
+    generation::sweep(directory, &alone)?;
+    Ok(AtWork { _claim: claim, _alone: alone })
+}
+
+/// How long other upkeep is waited for that has a claim and not the lock.
+fn longest_wait() -> Duration {
+    stale_after().checked_div(4).unwrap_or(ALONE)
 }
 
 pub(super) fn collect(

@@ -10,42 +10,30 @@
 //!   another ([`publish_on_top`]). So whatever was claimed before the group had its place is below it, and a claim that comes later is of
 //!   a compaction that has yet to look, and finds the pack of the group.
 //!
-//! A claim that a kill left is below those that come later and in nobody's way.
+//! A claim that a kill left is below those that come later and in nobody's way, and gets old ([`claim`](super::claim)).
 
+use super::alone::Alone;
+use super::claim::{Claim, Clock, claims, is_dead, is_stale};
+use super::readable::open_written;
 use crate::entry::check_limit;
 use crate::layer::Directory;
-use crate::layout::{self, PACKS};
+use crate::layer::walk::twice;
+use crate::layout::{self, PACKS, TRASH};
 use crate::pack::Written;
 use crate::{StoreError, fs};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 /// Others that come in between, one after another, before it is given up.
 const MOST_TRIES: u32 = 1000;
 
-/// A generation that is kept for a pack in the making.
-#[derive(Debug)]
-pub(super) struct Claim {
-    path: PathBuf,
-    folder: PathBuf,
-    pub(super) generation: u32,
-}
-
 /// Takes a generation that is above those of all packs that can be seen from here.
-pub(super) fn claim(directory: &Directory) -> Result<Claim, StoreError> {
+pub(super) fn claim(directory: &Directory, alone: &Alone) -> Result<Claim, StoreError> {
     let folder = directory.uses_folder(PACKS)?;
     for _ in 0..MOST_TRIES {
         let generation = above(&folder, &Names::list(&folder)?)?;
-        let path = folder.join(layout::claim_name(generation));
-        let file = directory.write_temp(&[])?;
-        match fs::rename_new(file, &path) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
-            Err(e) => return Err(StoreError::io("create the file", &path)(e)),
-        }
-        let claim = Claim { path, folder: folder.clone(), generation };
+        let Some(claim) = Claim::make(directory, &folder, generation, alone)? else { continue };
         // A group may have given its pack this generation before it could see the claim.
         if Names::list(&folder)?.packs.iter().all(|&(other, _)| other < generation) {
             return Ok(claim);
@@ -55,24 +43,9 @@ pub(super) fn claim(directory: &Directory) -> Result<Claim, StoreError> {
 }
 
 impl Claim {
-    /// Gives a pack the generation, durably.
-    pub(super) fn publish(&self, directory: &Directory, written: Written) -> Result<PathBuf, StoreError> {
-        let path = self.folder.join(layout::pack_name(self.generation, &written.root));
-        fs::rename(written.temp, &path).map_err(StoreError::io("create the file", &path))?;
-        directory.sync_name(&path)?;
-        Ok(path)
-    }
-
     /// Whether another compaction that may not have seen all that this one did is to write a pack above its own.
     pub(super) fn is_overtaken(&self) -> Result<bool, StoreError> {
-        Ok(Names::list(&self.folder)?.claims.iter().any(|&other| other > self.generation))
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        // One that stays is in nobody's way.
-        drop(fs::unlink(&self.path));
+        Ok(Names::list(self.folder())?.claims.iter().any(|&other| other > self.generation))
     }
 }
 
@@ -85,7 +58,10 @@ pub(crate) fn write_on_top(
     mut write: impl FnMut() -> Result<Written, StoreError>,
 ) -> Result<Option<PathBuf>, StoreError> {
     for _ in 0..MOST_WRITES {
-        if let Some(path) = publish_on_top(directory, write()?)? {
+        let written = write()?;
+        // One that no reader could open would be as good as lost, and whoever put it has been told that it is kept.
+        drop(open_written(&written)?);
+        if let Some(path) = publish_on_top(directory, written)? {
             return Ok(Some(path));
         }
     }
@@ -123,31 +99,35 @@ fn publish_on_top(directory: &Directory, written: Written) -> Result<Option<Path
     Err(StoreError::io("rename", &path)(io::ErrorKind::AlreadyExists.into()))
 }
 
-/// Removes what kills left beside the packs: claims, and stamps without a pack. Only for whoever is alone.
-pub(super) fn sweep(directory: &Directory) -> Result<(), StoreError> {
+/// Removes what kills left beside the packs: claims of nobody who is at work, and stamps of packs that are nowhere, if they are
+/// as old.
+pub(super) fn sweep(directory: &Directory, alone: &Alone) -> Result<(), StoreError> {
     let folder = directory.root().join(PACKS);
     let names = list(&folder)?;
-    for name in &names {
-        let Some(name) = name.to_str() else { continue };
-        let of_pack = name.strip_suffix(".used").map(|stem| format!("{stem}.pack"));
-        let is_alone = of_pack.is_some_and(|pack| layout::parse_pack(&pack).is_some() && !names.iter().any(|name| *name == *pack));
-        if is_alone || layout::parse_claim(name).is_some() {
-            let path = folder.join(name);
-            fs::unlink(&path).map_err(StoreError::io("delete", &path))?;
-        }
-    }
-    Ok(())
+    let clock = Clock::default();
+    let stamps = names.iter().filter(|name| is_left_alone(directory, Path::new(name)));
+    let stamps = stamps.map(|name| folder.join(name)).filter(|path| is_stale(directory, path, &clock));
+    let claims = claims(&names).map(|name| folder.join(name)).filter(|path| is_dead(directory, path, &clock, alone));
+    claims.chain(stamps).try_for_each(|path| fs::unlink(&path).map(drop).map_err(StoreError::io("delete", &path)))
 }
 
-/// Whether a compaction is at work: one whose claim is younger than this. It may have looked at what there is a while ago.
-pub(super) fn is_claimed(directory: &Directory, younger: Duration) -> Result<bool, StoreError> {
+/// Whether a name among the packs is that of stamps whose pack is nowhere, not even in `trash`, from where it may come back.
+pub(super) fn is_left_alone(directory: &Directory, name: &Path) -> bool {
+    let pack = name.with_extension("pack");
+    let is_ours = name.extension() == Some(OsStr::new("used")) && pack.to_str().is_some_and(|pack| layout::parse_pack(pack).is_some());
+    let is_nowhere = |folder: &str| matches!(twice(|| fs::status(&directory.root().join(folder).join(&pack))), Err(e) if e.kind() == io::ErrorKind::NotFound);
+    // What is put back between the looks at the first two is in the first again.
+    is_ours && is_nowhere(PACKS) && is_nowhere(TRASH) && is_nowhere(PACKS)
+}
+
+/// Whether a compaction is at work. It may have looked at what there is a while ago.
+pub(super) fn is_claimed(directory: &Directory, clock: &Clock) -> Result<bool, StoreError> {
     let folder = directory.root().join(PACKS);
-    let claims = list(&folder)?.into_iter().filter(|name| name.to_str().and_then(layout::parse_claim).is_some());
-    let is_young = |name: OsString| {
-        let status = fs::status(&folder.join(name)).ok()?;
-        SystemTime::now().duration_since(status.changed).map_or(true, |age| age < younger).then_some(())
-    };
-    Ok(claims.filter_map(is_young).next().is_some())
+    let names = list(&folder)?;
+    let is_gone = |path: &Path| matches!(twice(|| fs::status(path)), Err(e) if e.kind() == io::ErrorKind::NotFound);
+    let of_compactions = claims(&names).filter(|name| **name != *layout::claim_name(0));
+    let mut paths = of_compactions.map(|name| folder.join(name));
+    Ok(paths.any(|path| !is_stale(directory, &path, clock) && !is_gone(&path)))
 }
 
 /// What stands in the folder of packs.

@@ -2,17 +2,21 @@
 
 use super::generation::write_on_top;
 use super::group::{Entries, Key};
+use super::readable::check_readable;
 use super::trash;
 use crate::layer::Directory;
 use crate::pack::{self, NewEntry};
-use crate::{EntryKind, StoreError, fs};
+use crate::{EntryKind, Limits, StoreError, fs};
 use std::sync::Arc;
 
 /// Writes a pack in front of all others. `false` when others have folded it each time before it had its place: then its entries are
-/// published one by one.
+/// published one by one, as are more than a pack may have.
 pub(super) fn write_pack(layer: &Directory, all: &Entries) -> Result<bool, StoreError> {
     let new = |(&(kind, name), bytes): (&Key, &Arc<[u8]>)| NewEntry { kind, name, size: bytes.len() as u64 };
     let entries: Vec<NewEntry> = all.iter().map(new).collect();
+    if check_readable(layer.root(), &entries, &[], &Limits::of_packs()).is_err() {
+        return Ok(false);
+    }
     let written = write_on_top(layer, || {
         pack::write(&layer.temp_folder()?, &entries, &[], &mut |number, sink| {
             let bytes = entries.get(number).and_then(|entry| all.get(&(entry.kind, entry.name)));
@@ -29,7 +33,7 @@ pub(super) fn publish_in_front(layer: &Directory, all: &Entries) -> Result<(), S
     let (loose, others): (Vec<_>, Vec<_>) = records.partition(|((kind, name), _)| is_loose(*kind, name));
     // In this order: what goes back from `trash` between the two looks is seen by the second.
     let awaited = trash::awaits(layer)?;
-    let others = others.into_iter().filter(|(key, _)| awaited.contains(*key) || is_loose(key.0, &key.1));
+    let others = others.into_iter().filter(|(key, _)| awaited.contains(key) || is_loose(key.0, &key.1));
     for ((kind, name), bytes) in loose.into_iter().chain(others) {
         // Nothing to say of what it was.
         drop(layer.publish(*kind, name, bytes)?);

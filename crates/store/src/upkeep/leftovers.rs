@@ -1,15 +1,15 @@
 //! What writers and upkeep left behind that were killed: unfinished files, and what was about to be removed.
 
 use super::gc::GcOptions;
+use super::generation::is_left_alone;
 use super::stamps::{is_fresh, nanos};
 use super::trash;
-use super::usage::size_of;
 use crate::layer::{Directory, walk};
-use crate::layout::{PACKS, QUARANTINE, TMP, TRASH};
+use crate::layout::{PACKS, QUARANTINE, TMP};
 use crate::{StoreError, fs};
-use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// What was cleared away, or would be.
 #[derive(Debug, Default)]
@@ -21,41 +21,53 @@ pub(super) struct Leftovers {
 
 /// Clears away what is older than the grace age in `tmp` and `quarantine`, and stamps of packs that are not there.
 ///
-/// What upkeep that was killed left in `trash` gets its name back, and is decided about as all else is.
+/// Before that, what upkeep that was killed left in `trash` gets its name back, and is decided about as all else is.
 pub(super) fn clear(directory: &Directory, options: &GcOptions) -> Result<Leftovers, StoreError> {
     let root = directory.root();
     let mut cleared = Leftovers::default();
+    if !options.dry_run {
+        trash::recover(directory)?;
+    }
     for folder in [TMP, QUARANTINE] {
         walk::own_folders(root, folder)?;
         for name in walk::names(&root.join(folder)) {
             let path = root.join(folder).join(name?);
-            let Some(size) = unlink_if_old(&path, options)? else { continue };
+            let time = if folder == QUARANTINE { moved } else { changed };
+            let Some(size) = unlink_if_old(&path, options, time)? else { continue };
             let count = if folder == QUARANTINE { &mut cleared.quarantined } else { &mut cleared.files };
             *count = count.saturating_add(1);
             cleared.bytes = cleared.bytes.saturating_add(size);
         }
     }
     walk::own_folders(root, PACKS)?;
-    let names: HashSet<_> = walk::names(&root.join(PACKS)).into_iter().flatten().collect();
-    for name in &names {
-        let is_left =
-            Path::new(name).extension() == Some(OsStr::new("used")) && !names.contains(Path::new(name).with_extension("pack").as_os_str());
-        let Some(size) = is_left.then(|| unlink_if_old(&root.join(PACKS).join(name), options)).transpose()?.flatten() else { continue };
+    for name in walk::names(&root.join(PACKS)) {
+        let Some(name) = name.ok().filter(|name| is_left_alone(directory, Path::new(name))) else { continue };
+        let Some(size) = unlink_if_old(&root.join(PACKS).join(name), options, changed)? else { continue };
         cleared.files = cleared.files.saturating_add(1);
         cleared.bytes = cleared.bytes.saturating_add(size);
     }
-    if options.dry_run {
-        return Ok(cleared);
-    }
-    walk::own_folders(root, TRASH)?;
-    trash::recover(directory)?;
     Ok(cleared)
 }
 
+/// When a file was written last.
+fn changed(status: &fs::Status) -> SystemTime {
+    status.changed
+}
+
+/// When a file was written or moved last: a damaged file keeps the time at which it was written, and is set aside much later.
+fn moved(status: &fs::Status) -> SystemTime {
+    status.changed.max(status.moved)
+}
+
 /// Length of a file that is older than the grace age and is gone now, or would be.
-fn unlink_if_old(path: &Path, options: &GcOptions) -> Result<Option<u64>, StoreError> {
-    let Some((size, changed)) = size_of(path)? else { return Ok(None) };
-    if is_fresh(nanos(changed), options.now, options.grace) {
+fn unlink_if_old(path: &Path, options: &GcOptions, time: fn(&fs::Status) -> SystemTime) -> Result<Option<u64>, StoreError> {
+    let status = match fs::status(path) {
+        Ok(status) => status,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(StoreError::io("look at", path)(e)),
+    };
+    let fs::Kind::File { size } = status.kind else { return Ok(None) };
+    if is_fresh(nanos(time(&status)), options.now, options.grace) {
         return Ok(None);
     }
     if !options.dry_run {

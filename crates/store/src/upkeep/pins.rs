@@ -1,7 +1,9 @@
 //! Pins: what upkeep may not remove, in small text files that anybody can read.
 
-use crate::layer::{Directory, walk};
+use super::gc::graphs;
+use crate::layer::{Directory, packed_plan, walk};
 use crate::layout::PINS;
+use crate::plans::PlanBytes;
 use crate::{EntryKind, Store, StoreError, entry, fs};
 use hipplan_serialize::{GraphKey, PlanKey, SelectionKey};
 use std::fmt;
@@ -109,35 +111,43 @@ impl Store {
         self.directory().map_or_else(|| Ok(Vec::new()), all)
     }
 
-    /// Stamps what is pinned, for a gc that has read the pins already.
+    /// Stamps what is pinned, for a gc that has read the pins already. What is looked at to find it is not used, and gets no stamp.
     fn touch_pinned(&self, directory: &Directory, targets: &[Pin]) {
+        let limits = self.limits();
         for target in targets {
             let (kind, key) = match target {
                 Pin::Plan(key) => (EntryKind::PlanRecord, key.0),
                 Pin::Selection(key) => (EntryKind::Selection, key.0),
-                // No name leads to the plans of a graph.
-                Pin::Graph(graph) => {
-                    let plans = directory.plans(self.limits()).flatten();
-                    plans.for_each(|plan| self.touch_plan(directory, &plan, Some(graph)));
-                    continue;
-                }
+                Pin::Graph(_) => continue,
             };
             directory.stamp_now(kind, &key);
-            if let Ok(Some(record)) = directory.record(kind, &key, self.limits()) {
-                record.rows.iter().for_each(|plan| self.touch_plan(directory, plan, None));
+            if let Ok(Some(record)) = directory.record(kind, &key, limits) {
+                record.rows.iter().filter_map(|plan| directory.plan(plan, limits).ok().flatten()).for_each(|plan| touch(directory, &plan));
             }
         }
-    }
-
-    fn touch_plan(&self, directory: &Directory, plan: &hipplan_serialize::PlanRef, of: Option<&GraphKey>) {
-        let Ok(Some(bytes)) = directory.plan(plan, self.limits()) else { return };
-        if of.is_some_and(|graph| bytes.view().meta().graph_key() != *graph) {
+        // No name leads to the plans of a graph.
+        let graphs = graphs(targets.iter());
+        if graphs.is_empty() {
             return;
         }
-        directory.stamp_now(EntryKind::PlanRecord, &plan.key.0);
-        directory.stamp_now(EntryKind::Plan, &plan.root.0);
-        bytes.code_objects().for_each(|blob| directory.stamp_now(EntryKind::Blob, &blob.hash.0));
+        let loose = walk::files(directory.root(), EntryKind::Plan).flatten();
+        let loose = loose.filter_map(|(_, path)| directory.open_loose_plan(&path, limits).ok().flatten());
+        let packs = directory.packs().listed();
+        let packed = packs.iter().flat_map(|pack| {
+            let rows = pack.rows(EntryKind::Plan).map_while(Result::ok);
+            rows.filter_map(|row| packed_plan(pack, &row, limits).ok())
+        });
+        let of_graphs = |plan: &PlanBytes| graphs.contains(&plan.view().meta().graph_key());
+        loose.chain(packed).filter(of_graphs).for_each(|plan| touch(directory, &plan));
     }
+}
+
+/// Stamps a plan, its record and its code objects.
+fn touch(directory: &Directory, plan: &PlanBytes) {
+    let id = plan.view().plan_ref();
+    directory.stamp_now(EntryKind::PlanRecord, &id.key.0);
+    directory.stamp_now(EntryKind::Plan, &id.root.0);
+    plan.code_objects().for_each(|blob| directory.stamp_now(EntryKind::Blob, &blob.hash.0));
 }
 
 /// All sets of a folder. Whatever cannot be read may keep anything, so it is an error.

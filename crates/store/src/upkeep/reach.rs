@@ -6,6 +6,7 @@
 //! In memory are 56 bytes for each copy of an entry, 4 for each entry, 33 for each plan, and 8 for each row of a record and each code
 //! object of a plan: some 350 bytes for a plan with its record, one selection and one code object.
 
+use super::problems::Problems;
 use super::progress::{Counter, UpkeepProgress};
 use super::stamps::{RowStamps, nanos};
 use super::table::{Copied, LOOSE, Marks, Table};
@@ -133,7 +134,7 @@ impl Holdings {
             Err(error) => {
                 // What is damaged or not ours names nothing; of the rest it is not known.
                 if !error.is_damage() && error.code() != "foreign" {
-                    self.unknown.push(error);
+                    self.unknown.note(error);
                 }
                 None
             }
@@ -160,7 +161,7 @@ impl Holdings {
 
     /// A pack whose rows end with an error may have held anything behind it.
     fn known_row(&mut self, row: Result<PackRow, StoreError>) -> Option<PackRow> {
-        row.map_err(|error| self.unknown.push(error)).ok()
+        row.map_err(|error| self.unknown.note(error)).ok()
     }
 
     fn packed_copy(&self, pack: usize, row: &PackRow) -> Copied {
@@ -289,7 +290,7 @@ impl Holdings {
             Ok(plan) => plan,
             Err(error) => {
                 if !error.is_damage() {
-                    self.unread_plans.push(error);
+                    self.unread_plans.note(error);
                 }
                 None
             }
@@ -339,7 +340,7 @@ pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut V
         let name = match name {
             Ok(name) => name,
             Err(error) => {
-                unknown.push(error);
+                unknown.note(error);
                 continue;
             }
         };
@@ -360,7 +361,7 @@ pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut V
             Ok(None) => {}
             // Nothing can be found in a pack whose header is damaged.
             Err(error) if error.is_damage() => {}
-            Err(error) => unknown.push(error),
+            Err(error) => unknown.note(error),
         }
     }
     packs

@@ -39,7 +39,7 @@ pub struct RemoveReport {
     pub pinned: Vec<Pin>,
     /// Those that were to go and lead to nothing.
     pub missing: Vec<Pin>,
-    /// What could not be read, or is of another version: what it may need or name has not been removed.
+    /// What could not be read, or is of another version: what it may need or name has not been removed. The first thousand.
     pub unknown: Vec<StoreError>,
 }
 

@@ -2,6 +2,7 @@
 
 use super::gc::{GcOptions, GcReport, alone, collect};
 use super::leftovers::clear;
+use super::problems::Problems;
 use super::progress::{Counter, UpkeepProgress};
 use super::reach::{Holdings, Wanted, read_loose_record};
 use super::removal::Removal;
@@ -65,7 +66,7 @@ pub struct RepairReport {
     pub records: u64,
     /// What was removed afterwards because nothing reaches it.
     pub collected: GcReport,
-    /// What could not be read, or is not ours, and was left as it is.
+    /// What could not be read, or is not ours, and was left as it is; the first thousand.
     pub left: Vec<StoreError>,
 }
 
@@ -118,7 +119,7 @@ impl Repair<'_> {
                         self.report.set_aside = self.report.set_aside.saturating_add(1);
                     }
                 }
-                (Err(error), _) | (Ok(_), Err(error)) => self.report.left.push(error),
+                (Err(error), _) | (Ok(_), Err(error)) => self.report.left.note(error),
                 (Ok(_), Ok(())) => {}
             }
         }
@@ -159,7 +160,7 @@ impl Repair<'_> {
                         self.report.packs_set_aside = self.report.packs_set_aside.saturating_add(1);
                     }
                 }
-                Err(error) => self.report.left.push(error),
+                Err(error) => self.report.left.note(error),
             }
         }
         drop(self.directory.packs().refresh());
@@ -174,7 +175,7 @@ impl Repair<'_> {
             Ok(()) => false,
             Err(error) if error.is_damage() => true,
             Err(error) => {
-                self.report.left.push(error);
+                self.report.left.note(error);
                 return Ok(());
             }
         };
@@ -194,7 +195,7 @@ impl Repair<'_> {
                         lost = lost.saturating_add(1);
                     }
                     Err(error) => {
-                        self.report.left.push(error);
+                        self.report.left.note(error);
                         return Ok(());
                     }
                 }
@@ -207,7 +208,7 @@ impl Repair<'_> {
             return Ok(());
         }
         if !new.kept.is_empty() {
-            let new = publish_rows(self.directory, self.limits, pack, &new, progress)?;
+            let new = publish_rows(self.directory, pack, &new, progress)?;
             self.report.packs_rebuilt = self.report.packs_rebuilt.saturating_add(1);
             if new.path() == pack.path() {
                 // Only its tables were damaged: the new one is what it should have been, and has its name.
@@ -232,9 +233,9 @@ impl Repair<'_> {
         for round in 0..MOST_SWEEPS {
             let wanted = Wanted { all_plans: true, ..Wanted::default() };
             let mut holdings = Holdings::of(self.directory, self.limits, &wanted, progress);
-            self.report.left.append(&mut holdings.unread_plans);
+            self.report.left.note_all(holdings.unread_plans.drain(..));
             if !holdings.unknown.is_empty() {
-                self.report.left.append(&mut holdings.unknown);
+                self.report.left.note_all(holdings.unknown);
                 return Ok(());
             }
             if round == 0 {

@@ -8,8 +8,10 @@
 //! A row stays for this time if something outside of the pack still leads to it: a plan that a record in another pack names, a blob that
 //! a plan elsewhere needs.
 
+use super::origins::Origins;
 use super::progress::{Counter, UpkeepProgress};
 use super::reach::Holdings;
+use super::readable::{check_readable, open_written};
 use super::stamps::{RowStamps, row_count};
 use super::sweep::{Sweep, namings_of};
 use super::table::{Copied, Marks};
@@ -232,7 +234,7 @@ impl Sweep<'_> {
 
     /// Writes the rows that stay into a new pack, and gives it its name.
     fn publish_pack(&mut self, pack: &Arc<Pack>, sorted: &Sorted, progress: &dyn UpkeepProgress) -> Result<Arc<Pack>, StoreError> {
-        let new = publish_rows(self.directory, self.limits, pack, &sorted.rows, progress)?;
+        let new = publish_rows(self.directory, pack, &sorted.rows, progress)?;
         self.know_pack(new.path().to_owned());
         Ok(new)
     }
@@ -306,7 +308,6 @@ impl Sweep<'_> {
 /// Writes rows of a pack into a new one of the same generation, and gives it its name. Their bytes are checked.
 pub(super) fn publish_rows(
     directory: &Directory,
-    limits: &Limits,
     pack: &Arc<Pack>,
     new: &NewRows,
     progress: &dyn UpkeepProgress,
@@ -314,8 +315,15 @@ pub(super) fn publish_rows(
     let mut counter = Counter::new(progress, "writing packs anew", new.kept.len() as u64);
     let mut rows = EntryKind::ALL.into_iter().flat_map(|kind| pack.rows(kind));
     let tmp = directory.temp_folder()?;
-    // A pack whose tables are damaged may have lost it.
-    let provenance = pack.provenance().unwrap_or_default();
+    let mut origins = Origins::new(Limits::of_packs().max_provenance_bytes);
+    match pack.provenance() {
+        Ok(lines) => origins.add(lines),
+        // A pack whose tables are damaged may have lost it.
+        Err(error) if error.is_damage() => {}
+        Err(error) => return Err(error),
+    }
+    let provenance = origins.finish();
+    check_readable(pack.path(), &new.kept, &provenance, &Limits::of_packs())?;
     // Entries are asked for in the order of the rows.
     let written = write(&tmp, &new.kept, &provenance, &mut |number, sink| {
         counter.one();
@@ -328,6 +336,8 @@ pub(super) fn publish_rows(
             (None, None) => Ok(()),
         }
     })?;
+    // The old one goes when this has its name.
+    let opened = open_written(&written)?;
     let generation = pack.path().file_name().and_then(|name| layout::parse_pack(name.to_str()?)).map_or(0, |(generation, _)| generation);
     let path = directory.root().join(PACKS).join(layout::pack_name(generation, &written.root));
     if let Some(used) = Used::open(&path, u32::try_from(new.hours.len()).unwrap_or(u32::MAX), true) {
@@ -335,12 +345,7 @@ pub(super) fn publish_rows(
     }
     fs::rename(written.temp, &path).map_err(StoreError::io("create the file", &path))?;
     directory.sync_name(&path)?;
-    let opened = Pack::open(&path, limits)?;
-    opened.map(Arc::new).ok_or_else(|| StoreError::MissingTarget {
-        path,
-        what: "pack",
-        named_by: "upkeep, which has just written it".into(),
-    })
+    Ok(Arc::new(opened.called(&path)))
 }
 
 impl Holdings {

@@ -16,6 +16,7 @@
 //! named goes this time.
 
 use super::away::{Away, take_away};
+use super::claim::Clock;
 use super::generation;
 use super::progress::{Counter, UpkeepProgress};
 use super::reach::{Holdings, open_packs};
@@ -37,8 +38,6 @@ use std::time::{Duration, Instant};
 /// How long a compaction is waited for.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const NAP: Duration = Duration::from_millis(10);
-/// A compaction that began longer ago has been killed.
-const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 
 /// What a sweep did.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -188,8 +187,13 @@ impl<'s> Sweep<'s> {
     /// Spares what packs name that were not there when the folder was listed.
     pub(super) fn look_for_new_packs(&mut self) -> Result<(), StoreError> {
         let from = Instant::now();
-        while generation::is_claimed(self.directory, FORGOTTEN)? {
+        let clock = Clock::default();
+        while generation::is_claimed(self.directory, &clock)? {
             if from.elapsed() >= LONGEST_WAIT {
+                tracing::info!(
+                    store = %self.directory.root().display(),
+                    "a compaction is at work, or was killed a moment ago: what it may name is left for the next time"
+                );
                 self.is_blocked = true;
                 return Ok(());
             }

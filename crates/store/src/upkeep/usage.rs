@@ -2,7 +2,7 @@
 
 use super::stamps::{RowStamps, nanos, time};
 use crate::layer::{Directory, walk};
-use crate::layout::{EntryKind, PACKS, PINS, QUARANTINE, TMP, TRASH};
+use crate::layout::{self, EntryKind, PACKS, PINS, QUARANTINE, TMP, TRASH};
 use crate::{Store, StoreError, fs};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -170,7 +170,12 @@ pub(super) fn measure(directory: &Directory) -> Result<Usage, StoreError> {
         }
         let folder = root.join(folder);
         for name in walk::names(&folder) {
-            if let Some((size, _)) = size_of(&folder.join(name?))? {
+            let name = name?;
+            // It says that upkeep is at work, such as this.
+            if name.to_str().is_some_and(|name| layout::parse_claim(name).is_some()) {
+                continue;
+            }
+            if let Some((size, _)) = size_of(&folder.join(name))? {
                 usage.add(size);
             }
         }

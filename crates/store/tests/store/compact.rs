@@ -3,8 +3,8 @@
 use super::child;
 use super::common::{new_store, plan, plan_of_engine, put, selection_key, tree, warnings};
 use hipplan_serialize::{Digest, PlanRef};
-use hipplan_store::testing::{Op, Verdict, with_hook};
-use hipplan_store::{CompactOptions, CompactReport, EntryKind, Lookup, Mode, Store};
+use hipplan_store::testing::{Op, Verdict, with_hook, write_pack};
+use hipplan_store::{CompactOptions, CompactReport, EntryKind, LayerOptions, Limits, Lookup, Mode, Store, check_pack};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -496,4 +496,171 @@ fn a_store_that_may_not_be_written_is_not() {
     let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
     assert_eq!(reader.compact(&CompactOptions::default(), &()).unwrap_err().code(), "read-only");
     assert_eq!(tree(store.root()), before);
+}
+
+/// A bundle of one graph that says of itself what is asked for.
+fn bundle(path: &Path, graph: &[u8], provenance: &[String]) -> Put {
+    let (_dir, origin) = new_store();
+    let put = put_graph(&origin, graph);
+    let all = EntryKind::ALL.into_iter().flat_map(|kind| origin.entries(kind).collect::<Vec<_>>()).map(Result::unwrap);
+    let (entries, bytes): (Vec<_>, Vec<_>) =
+        all.map(|entry| ((entry.kind, entry.name, entry.size), std::fs::read(entry.path).unwrap())).unzip();
+    write_pack(path, &entries, provenance, |number| bytes[number].clone()).unwrap();
+    put
+}
+
+/// Lines of 60 KiB.
+fn long_lines(of: &str, count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("{of} {n:02} {}", "x".repeat(60 << 10))).collect()
+}
+
+#[test]
+fn provenance_that_is_too_long_together_is_cut_and_everything_is_found() {
+    let (dir, store) = new_store();
+    let file = dir.path().join("b");
+    let mut puts = Vec::new();
+    for of in ["first", "second", "third"] {
+        puts.push(bundle(&file, of.as_bytes(), &long_lines(of, 10)));
+        store.import(&file, &LayerOptions::default()).unwrap();
+    }
+    let report = compact_all(&store);
+    assert_eq!((report.packs_folded, report.entries), (3, 12), "{report:?}");
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert_whole(&store, &puts, "");
+    let lines = check_pack(report.pack.as_ref().unwrap(), &Limits::default()).unwrap().provenance;
+    let of = |name: &str| lines.iter().filter(|line| line.starts_with(name)).count();
+    assert_eq!([of("third"), of("second"), of("first"), of("13 lines of older provenance left out")], [10, 7, 0, 1]);
+    // Folded again, with another.
+    puts.push(bundle(&file, b"fourth", &long_lines("fourth", 10)));
+    store.import(&file, &LayerOptions::default()).unwrap();
+    let report = compact_all(&store);
+    assert_eq!(report.packs_folded, 2, "{report:?}");
+    assert_whole(&store, &puts, "again");
+    let lines = check_pack(report.pack.as_ref().unwrap(), &Limits::default()).unwrap().provenance;
+    assert_eq!(lines.iter().filter(|line| line.starts_with("23 lines of older provenance left out")).count(), 1);
+}
+
+#[test]
+fn what_readers_would_not_open_gets_no_name() {
+    let (dir, store) = new_store();
+    let own = put_graph(&store, b"own");
+    let file = dir.path().join("b");
+    let put = bundle(&file, b"large", &long_lines("large", 30));
+    let mut limits = Limits::default();
+    limits.max_provenance_bytes = 4 << 20;
+    let generous = Store::open(store.root(), Mode::ReadWrite).unwrap().with_limits(limits);
+    let error = generous.import(&file, &LayerOptions::default()).unwrap_err();
+    assert_eq!(error.code(), "limit", "{error}");
+    assert!(packs(&store).is_empty() && generous.get_blob(&put.blob).hit().is_none());
+    assert_whole(&store, &[own], "");
+}
+
+#[test]
+fn entries_that_others_take_away_are_left_out_or_it_is_said_that_nothing_was_folded() {
+    for every_time in [false, true] {
+        let (_dir, store) = new_store();
+        let puts: Vec<Put> = graphs(0..3).map(|graph| put_graph(&store, &graph)).collect();
+        let alone: Vec<Digest> = (0..20_u32).map(|n| store.put_blob(&n.to_le_bytes().repeat(100)).unwrap().id).collect();
+        let is_alone = {
+            let of_graphs: Vec<String> = puts.iter().map(|put| put.blob.hash.to_string()[2..].to_owned()).collect();
+            move |path: &Path| {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                path.to_str().unwrap().contains("/objects/") && !of_graphs.iter().any(|other| other == name)
+            }
+        };
+        let taken = Rc::new(Cell::new(0));
+        let (count, opened) = (Rc::clone(&taken), RefCell::new(std::collections::BTreeSet::new()));
+        let hook = move |op: Op<'_>| {
+            // The first time it is listed, the second time it is packed.
+            if let Op::Open { path } = op
+                && is_alone(path)
+                && !opened.borrow_mut().insert(path.to_owned())
+                && (every_time || count.get() == 0)
+            {
+                opened.borrow_mut().clear();
+                std::fs::remove_file(path).unwrap();
+                count.set(count.get() + 1);
+            }
+            Verdict::Go
+        };
+        let report = with_hook(hook, || compact(&store));
+        assert_eq!(report.gave_up, every_time, "{report:?}");
+        assert!(report.problems.is_empty() && report.left == 0, "{report:?}");
+        let left = alone.iter().filter(|id| store.get_blob(id).hit().is_some()).count();
+        assert_eq!((taken.get(), left), if every_time { (4, 16) } else { (1, 19) });
+        assert_eq!(report.entries, if every_time { 0 } else { 31 });
+        assert_eq!((packs(&store).len(), loose(&store).is_empty()), if every_time { (0, false) } else { (1, true) });
+        assert_whole(&store, &puts, "");
+    }
+}
+
+#[test]
+fn of_many_problems_the_first_thousand_are_told() {
+    let (_dir, store) = new_store();
+    put_graph(&store, b"g");
+    for n in 0..1500 {
+        std::fs::write(store.root().join(format!("objects/not ours {n}")), "x").unwrap();
+    }
+    let report = compact(&store);
+    assert_eq!((report.left, report.problems.len(), report.entries), (1500, 1000, 4));
+    assert_eq!(store.repair(&Default::default(), &()).unwrap().left.len(), 1000);
+}
+
+#[test]
+fn claims_and_stamps_of_others_die_by_age_alone() {
+    let (_dir, store) = new_store();
+    put_graph(&store, b"g");
+    std::fs::create_dir(store.root().join("packs")).unwrap();
+    let left =
+        ["00000007.claim".to_owned(), format!("00000007-{}.used", "ab".repeat(16))].map(|name| store.root().join("packs").join(name));
+    left.iter().for_each(|path| std::fs::write(path, "").unwrap());
+    let upkeep: [&dyn Fn(); 4] = [
+        &|| drop(compact(&store)),
+        &|| drop(store.gc(&Default::default(), &()).unwrap()),
+        &|| drop(store.remove(&[], &()).unwrap()),
+        &|| drop(store.repair(&Default::default(), &()).unwrap()),
+    ];
+    for act in upkeep {
+        // Somebody without the lock may be at work.
+        act();
+        assert!(left.iter().all(|path| path.exists()));
+    }
+    for act in upkeep {
+        for path in &left {
+            let file = std::fs::File::create(path).unwrap();
+            file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(600)).unwrap();
+        }
+        act();
+        assert!(!left.iter().any(|path| path.exists()));
+    }
+}
+
+#[test]
+fn a_claim_that_was_taken_to_be_dead_ends_the_compaction_that_made_it() {
+    let (_dir, store) = new_store();
+    let puts = [put_graph(&store, b"g")];
+    let claim = |store: &Store| files(store.root(), "packs").into_iter().find(|path| path.extension().is_some_and(|e| e == "claim"));
+    let (seen, root) = (Rc::new(Cell::new(0)), store.root().to_owned());
+    let count = Rc::clone(&seen);
+    let hook = move |op: Op<'_>| {
+        // Each time that a pack is about to be written, somebody else has come to have the claim.
+        if let Op::Create { path } = op
+            && path.parent().unwrap().ends_with("tmp")
+        {
+            let names = std::fs::read_dir(root.join("packs")).unwrap().map(|name| name.unwrap().path());
+            let is_own = |path: &PathBuf| path.extension().is_some_and(|e| e == "claim") && std::fs::read(path).unwrap() != b"another's";
+            for path in names.filter(is_own) {
+                count.set(count.get() + 1);
+                std::fs::remove_file(&path).unwrap();
+                std::fs::write(&path, "another's").unwrap();
+            }
+        }
+        Verdict::Go
+    };
+    let report = with_hook(hook, || compact(&store));
+    assert!(report.gave_up && report.pack.is_none() && seen.get() > 0, "{report:?}");
+    assert!(packs(&store).is_empty());
+    // That of the other one stays.
+    assert_eq!(std::fs::read(store.root().join(claim(&store).unwrap())).unwrap(), b"another's");
+    assert_whole(&store, &puts, "");
 }

@@ -1,7 +1,7 @@
 use super::common::{new_store, plan, plan_of_engine, put, selection_key, tree};
 use super::upkeep::{HOUR, age, assert_clean, bytes_of, gc, has_graph, pack_up, packs, put_graph};
-use hipplan_store::testing::{Verdict, with_hook};
-use hipplan_store::{GcOptions, Lookup, Mode, Store};
+use hipplan_store::testing::{Verdict, set_claim_age, with_hook};
+use hipplan_store::{GcOptions, Lookup, Mode, Pin, Store};
 use std::cell::Cell;
 use std::fs;
 use std::rc::Rc;
@@ -333,6 +333,10 @@ fn two_gcs_at_once_leave_a_whole_store_even_without_locks() {
                     "lock" => Verdict::Fail(libc::ENOLCK),
                     _ => Verdict::Go,
                 };
+                // The other one has been silent for so long that it is taken to be dead.
+                if let Ok(claim) = fs::File::options().write(true).open(root.join("packs/00000000.claim")) {
+                    claim.set_modified(std::time::SystemTime::now() - HOUR).unwrap();
+                }
                 with_hook(refuse, || drop(gc(&store, |options| options.max_bytes = Some(0))));
             };
             // Whatever goes wrong for the one that is overtaken, the store is whole.
@@ -405,4 +409,109 @@ fn layers_behind_the_first_are_not_touched_and_stores_that_may_not_be_written_re
     let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
     assert_eq!(reader.gc(&Default::default(), &()).unwrap_err().code(), "read-only");
     assert_eq!(tree(store.root()), before);
+}
+
+#[test]
+fn stamps_of_a_pack_that_a_killed_gc_left_in_the_trash_come_back_with_it() {
+    for has_locks in [true, false] {
+        let (_dir, store) = new_store();
+        let kept = put_graph(&store, 1, 40_000);
+        put_graph(&store, 2, 40_000);
+        let pack = pack_up(&store, 1);
+        let used = pack.with_extension("used");
+        let reader = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        assert!(has_graph(&reader, 1) && has_graph(&reader, 2));
+        age(&store, 5 * HOUR);
+        let stamps = fs::read(&used).unwrap();
+
+        // Killed when the pack has lost its name and is about to go.
+        let trashed = store.root().join("trash").join(pack.file_name().unwrap());
+        let (place, is_killed) = (trashed.clone(), Cell::new(false));
+        let kill = move |op: hipplan_store::testing::Op<'_>| {
+            is_killed.set(is_killed.get() || op.name() == "unlink" && op.path() == place);
+            if is_killed.get() { Verdict::Fail(libc::EIO) } else { Verdict::Go }
+        };
+        let mut options = GcOptions::default();
+        options.max_bytes = Some(0);
+        let killed = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        assert!(with_hook(kill, || killed.gc(&options, &())).is_err());
+        assert!(trashed.exists() && used.exists() && !pack.exists());
+
+        // The next one keeps everything.
+        let pins = store.root().join("pins");
+        fs::create_dir(&pins).unwrap();
+        let plans = store.iter_plans().map(|plan| format!("plan {}\n", plan.unwrap().key)).collect::<String>();
+        fs::write(pins.join("all"), format!("{plans}plan {}\n", kept.key)).unwrap();
+        let again = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let locks = move |op: hipplan_store::testing::Op<'_>| match op.name() {
+            "lock" if !has_locks => Verdict::Fail(libc::ENOLCK),
+            _ => Verdict::Go,
+        };
+        with_hook(locks, || drop(again.remove(&[], &()).unwrap()));
+        assert!(pack.exists() && !trashed.exists(), "locks {has_locks}");
+        assert_eq!(fs::read(&used).unwrap(), stamps, "locks {has_locks}");
+        let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+        assert!(has_graph(&reader, 1) && has_graph(&reader, 2));
+        assert_clean(&reader);
+    }
+}
+
+#[test]
+fn leftover_stamps_are_not_those_of_a_pack_in_the_trash() {
+    let (_dir, store) = new_store();
+    put_graph(&store, 1, 400);
+    let pack = pack_up(&store, 1);
+    assert!(has_graph(&Store::open(store.root(), Mode::ReadWrite).unwrap(), 1));
+    let orphan = store.root().join(format!("packs/00000009-{}.used", "cd".repeat(16)));
+    fs::write(&orphan, [1; 16]).unwrap();
+    age(&store, 5 * HOUR);
+    let used = pack.with_extension("used");
+    let stamps = fs::read(&used).unwrap();
+    fs::create_dir(store.root().join("trash")).unwrap();
+    fs::rename(&pack, store.root().join("trash").join(pack.file_name().unwrap())).unwrap();
+    let again = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    let dry = gc(&again, |options| options.dry_run = true);
+    assert_eq!(dry.leftovers, 1, "the orphan");
+    gc(&again, |_| ());
+    assert!(pack.exists() && !orphan.exists());
+    assert_eq!(fs::read(&used).unwrap(), stamps);
+    assert!(has_graph(&again, 1));
+    assert_clean(&again);
+}
+
+#[test]
+fn while_something_is_being_removed_nothing_else_is() {
+    let (_dir, store) = evictable(false);
+    let root = store.root().to_owned();
+    let middle = move || {
+        set_claim_age(Duration::from_millis(200));
+        let store = Store::open(&root, Mode::ReadWrite).unwrap();
+        let refuse = |op: hipplan_store::testing::Op<'_>| if op.name() == "lock" { Verdict::Fail(libc::ENOLCK) } else { Verdict::Go };
+        with_hook(refuse, || {
+            // However slow this is, the other one is at work.
+            let claim = fs::File::options().write(true).open(root.join("packs/00000000.claim")).unwrap();
+            claim.set_modified(std::time::SystemTime::now() + HOUR).unwrap();
+            let nothing = [Pin::Graph(hipplan_serialize::GraphKey([0; 32]))];
+            let errors = [
+                store.gc(&Default::default(), &()).unwrap_err(),
+                store.remove(&nothing, &()).unwrap_err(),
+                store.repair(&Default::default(), &()).unwrap_err(),
+            ];
+            assert!(errors.iter().all(|error| error.to_string().contains("other upkeep is at work")), "{errors:?}");
+        });
+    };
+    // When it begins to look at what there is.
+    let is_first = Cell::new(true);
+    let hook = move |op: hipplan_store::testing::Op<'_>| {
+        if op.name() == "list" && op.path().ends_with("trash") && is_first.replace(false) {
+            std::thread::scope(|scope| scope.spawn(&middle).join().unwrap());
+        }
+        Verdict::Go
+    };
+    fs::create_dir(store.root().join("trash")).unwrap();
+    let mut options = GcOptions::default();
+    options.max_bytes = Some(0);
+    let report = with_hook(hook, || store.gc(&options, &())).unwrap();
+    assert_eq!(report.evicted, 2, "{report:?}");
+    assert_eq!(bytes_of(store.root()), 0, "{:?}", tree(store.root()).keys());
 }

@@ -1,7 +1,8 @@
 use super::common::{new_store, plan, put, selection_key};
 use super::upkeep::{HOUR, age, assert_clean, gc, has_graph, pack_up, put_graph};
 use hipplan_serialize::GraphKey;
-use hipplan_store::{Mode, Pin, Store};
+use hipplan_store::{EntryKind, Mode, Pin, Store};
+use std::collections::BTreeMap;
 use std::fs;
 
 #[test]
@@ -120,5 +121,31 @@ fn a_selection_goes_with_the_plans_that_no_other_names() {
         assert_eq!(store.find_selection(&other).hit().unwrap().plans, [two]);
         assert!(store.get_plan(&two).hit().is_some());
         assert_clean(&store);
+    }
+}
+
+#[test]
+fn pinning_a_graph_uses_its_plans_and_no_others() {
+    for packed in [false, true] {
+        let (_dir, store) = new_store();
+        (0..4).for_each(|n| _ = put_graph(&store, n, 400));
+        if packed {
+            pack_up(&store, 1);
+            let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+            assert!((0..4).all(|n| has_graph(&store, n)), "stamps beside the pack");
+        }
+        age(&store, 30 * HOUR);
+        let used = |store: &Store| -> BTreeMap<_, _> {
+            let all = EntryKind::ALL.into_iter().flat_map(|kind| store.entries(kind).collect::<Vec<_>>());
+            all.map(Result::unwrap).map(|entry| ((entry.kind, entry.name), entry.used)).collect()
+        };
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let before = used(&store);
+        let graph = |n: u32| GraphKey::of_encoding(&n.to_le_bytes());
+        store.pin("two", &[Pin::Graph(graph(1)), Pin::Graph(graph(3)), Pin::Graph(graph(99))]).unwrap();
+        let after = used(&store);
+        let changed: Vec<EntryKind> = after.iter().filter(|(entry, used)| before[entry] != **used).map(|(entry, _)| entry.0).collect();
+        let expected = [EntryKind::Blob, EntryKind::Plan, EntryKind::PlanRecord].map(|kind| [kind; 2]);
+        assert_eq!(changed, expected.as_flattened(), "{packed}");
     }
 }

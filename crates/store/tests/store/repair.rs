@@ -1,6 +1,6 @@
 use super::common::{new_store, plan, put, selection_key};
 use super::upkeep::{HOUR, age, assert_clean, has_graph, pack_up, packs, put_graph};
-use hipplan_store::{EntryKind, Mode, Pin, RepairReport, Store};
+use hipplan_store::{EntryKind, GcOptions, Mode, Pin, RepairReport, Store};
 use std::fs;
 use std::path::PathBuf;
 
@@ -145,4 +145,29 @@ fn what_nothing_reaches_goes_when_it_is_old() {
     age(&store, 2 * HOUR);
     assert_eq!(repair(&store).collected.blobs, 1);
     assert!(store.get_blob(&blob).hit().is_none() && store.get_plan(&id).hit().is_some());
+}
+
+#[test]
+fn what_was_written_long_ago_and_is_set_aside_now_is_kept_to_be_looked_at() {
+    for packed in [false, true] {
+        let (_dir, store) = new_store();
+        put_graph(&store, 1, 100);
+        let file = if packed { pack_up(&store, 1) } else { files(&store, EntryKind::Blob)[0].clone() };
+        if packed {
+            fs::write(&file, "short").unwrap();
+        } else {
+            damage(&file);
+        }
+        age(&store, 5 * HOUR);
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let report = repair(&store);
+        assert_eq!((report.set_aside + report.packs_set_aside, report.collected.quarantined), (1, 0), "{packed} {report:?}");
+        assert_eq!(store.verify().quarantined.len(), 1, "{packed}");
+        // Until its hour is over.
+        let mut options = GcOptions::default();
+        assert_eq!(store.gc(&options, &()).unwrap().quarantined, 0, "{packed}");
+        options.now += 2 * HOUR;
+        assert_eq!(store.gc(&options, &()).unwrap().quarantined, 1, "{packed}");
+        assert!(store.verify().quarantined.is_empty(), "{packed}");
+    }
 }

@@ -9,7 +9,9 @@ use serde_json::json;
 ///
 /// May run while the store is in use; readers miss nothing. Needs room for the new pack beside what goes into it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code: 0, or 1 if something is damaged, could not be read, or could not be removed.")]
+#[command(
+    after_help = "Exit code: 0, or 1 if something is damaged, could not be read, or could not be removed, or other upkeep was in the way."
+)]
 pub(crate) struct Compact {
     /// Fold all packs, and not only the small ones
     #[arg(long)]
@@ -34,6 +36,7 @@ impl Compact {
                 "packs_folded": report.packs_folded,
                 "damaged": report.damaged,
                 "left": report.left,
+                "gave_up": report.gave_up,
                 "put_back": report.put_back.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
                 "problems": report.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
             }))?;
@@ -50,9 +53,10 @@ impl Compact {
                     report.packs_folded,
                     output::path(path)
                 ))?,
+                None if report.gave_up => output::line("nothing was folded: other upkeep was removing what was to be; try again later")?,
                 None => output::line("nothing to fold")?,
             }
         }
-        Ok(if report.problems.is_empty() { Exit::Good } else { Exit::Findings })
+        Ok(if report.problems.is_empty() && !report.gave_up { Exit::Good } else { Exit::Findings })
     }
 }
