@@ -81,6 +81,7 @@ pub use upkeep::{
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
+    pub use crate::layer::with_longest_wait;
     pub use crate::pack::testing::{FoundRow, OpenPack, maps_in, write_pack};
 
     /// Waits for the turn at a key, as a store does before it builds.

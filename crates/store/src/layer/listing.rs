@@ -10,8 +10,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// A listing made this soon after the folder changed may have missed a change of the same tick of the clock.
 const UNSETTLED: Duration = Duration::from_secs(2);
-/// A pack that could not be opened is tried again after this time.
+/// A pack that cannot be opened is tried again after this time,
 const RETRY: Duration = Duration::from_secs(2);
+/// and at once so often where the system refuses, which may be for a moment.
+const TRIES_AT_ONCE: u32 = 3;
 /// How long a thread waits for another one that lists: some thousand times what a listing takes.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const FIRST_NAP: Duration = Duration::from_micros(20);
@@ -62,8 +64,8 @@ impl Listing {
 
     /// Whether a listing now would give the same, or at least a listing a moment ago has.
     pub(super) fn still_holds(&self, status: &fs::Status, is_thorough: bool) -> bool {
-        let is_recent = || !is_thorough && self.began.is_some_and(|began| began.elapsed() < RETRY);
-        self.is_settled && self.of == Some((status.inode, status.changed)) && (!self.has_faults() || is_recent())
+        let is_recent = || self.began.is_some_and(|began| began.elapsed() < RETRY) && !self.faulty().any(Bad::is_to_be_tried);
+        self.is_settled && self.of == Some((status.inode, status.changed)) && (!self.has_faults() || !is_thorough && is_recent())
     }
 
     /// Whether it was begun at this time or later.
@@ -106,22 +108,30 @@ pub(super) struct Bad {
     /// Inode, time of change and size, where they could be asked for.
     file: Option<(fs::Inode, SystemTime, fs::Kind)>,
     tried: Instant,
+    tries: u32,
     error: Arc<StoreError>,
     /// It is sound, and lacks the signature that is asked for: which is told once, and is no fault.
     is_refused: bool,
 }
 
 impl Bad {
-    pub(super) fn new(path: PathBuf, status: Option<fs::Status>, error: StoreError, is_refused: bool) -> Self {
-        Self { path, file: status.as_ref().map(identity), tried: Instant::now(), error: Arc::new(error), is_refused }
+    /// `before` is what was known of it.
+    pub(super) fn new(path: PathBuf, status: Option<fs::Status>, error: StoreError, is_refused: bool, before: Option<&Self>) -> Self {
+        let file = status.as_ref().map(identity);
+        let tries = before.filter(|before| before.file == file).map_or(1, |before| before.tries.saturating_add(1));
+        Self { path, file, tried: Instant::now(), tries, error: Arc::new(error), is_refused }
     }
 
-    /// The same, if that is what a look at this file would give again. What a file holds stays as it is; the system may think otherwise
-    /// about letting it be read.
+    /// Whether it may open now: what the system refuses it may grant the next time. What a file holds stays as it is.
+    fn is_to_be_tried(&self) -> bool {
+        self.error.is_unreadable() && (self.tries < TRIES_AT_ONCE || self.tried.elapsed() >= RETRY)
+    }
+
+    /// The same, if that is what a look at this file would give again.
     pub(super) fn still_is(&self, status: Option<fs::Status>, is_thorough: bool) -> Option<Self> {
         let is_the_same = self.file.is_some() && self.file == status.as_ref().map(identity);
-        let is_lasting = !self.error.is_unreadable() || !is_thorough && self.tried.elapsed() < RETRY;
-        (is_the_same && is_lasting).then(|| self.clone())
+        let is_tried = self.is_to_be_tried() || is_thorough && self.error.is_unreadable();
+        (is_the_same && !is_tried).then(|| self.clone())
     }
 
     pub(super) fn is_refused(&self) -> bool {

@@ -17,6 +17,8 @@ pub(crate) use crate::entry::{check_blob_size, check_plan_size, check_rows};
 pub(crate) use access::Access;
 pub(crate) use bundle::Bundle;
 pub(crate) use directory::{Directory, open_plan, packed_plan};
+#[cfg(any(test, feature = "testing"))]
+pub use require::with_longest_wait;
 pub(crate) use stamps::hours;
 pub use verify::VerifyReport;
 pub(crate) use verify::{packed_record, verify_bundle};

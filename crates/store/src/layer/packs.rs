@@ -148,7 +148,8 @@ impl Packs {
                 opened.packs.push(known.clone());
                 continue;
             }
-            if let Some(bad) = before.bad(&path)
+            let before = before.bad(&path);
+            if let Some(bad) = before
                 && let Some(bad) = bad.still_is(fs::status(&path).ok(), is_thorough)
             {
                 opened.bad.push(bad);
@@ -161,14 +162,14 @@ impl Packs {
                     Ok(()) => opened.packs.push(Arc::new(pack)),
                     Err(error) => {
                         let is_refused = is_refusal(&error);
-                        if is_refused && before.bad(&path).is_none_or(|bad| !bad.is_refused()) {
+                        if is_refused && before.is_none_or(|bad| !bad.is_refused()) {
                             faults::not_trusted(&error);
                         }
-                        opened.bad.push(Bad::new(path, status, error, is_refused));
+                        opened.bad.push(Bad::new(path, status, error, is_refused, before));
                     }
                 },
                 Ok(None) => opened.has_vanished = true,
-                Err(error) => opened.bad.push(Bad::new(path, status, error, false)),
+                Err(error) => opened.bad.push(Bad::new(path, status, error, false, before)),
             }
         }
         Ok(opened)

@@ -42,17 +42,6 @@ impl Directory {
         size: u64,
         missing: impl FnOnce(PathBuf) -> StoreError,
     ) -> Result<(), StoreError> {
-        self.require_within(LONGEST_WAIT, kind, name, size, missing)
-    }
-
-    fn require_within(
-        &self,
-        longest: Duration,
-        kind: EntryKind,
-        name: &[u8; 32],
-        size: u64,
-        missing: impl FnOnce(PathBuf) -> StoreError,
-    ) -> Result<(), StoreError> {
         let mut from = None;
         let mut nap = FIRST_NAP;
         let mut is_last = false;
@@ -67,7 +56,7 @@ impl Directory {
             if awaited.is_empty() {
                 // What was there a moment ago has come back by now, or goes for good.
                 is_last = true;
-            } else if from.get_or_insert_with(Instant::now).elapsed() >= longest {
+            } else if from.get_or_insert_with(Instant::now).elapsed() >= longest_wait() {
                 // Left by upkeep that was killed: it is not waited for again.
                 self.durable().add_left(awaited);
                 is_last = true;
@@ -191,6 +180,44 @@ impl Directory {
     }
 }
 
+#[cfg(not(any(test, feature = "testing")))]
+fn longest_wait() -> Duration {
+    LONGEST_WAIT
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub use waits::with_longest_wait;
+
+#[cfg(any(test, feature = "testing"))]
+use waits::longest_wait;
+
+#[cfg(any(test, feature = "testing"))]
+mod waits {
+    use super::LONGEST_WAIT;
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    thread_local! {
+        static LONGEST: Cell<Duration> = const { Cell::new(LONGEST_WAIT) };
+    }
+
+    pub(super) fn longest_wait() -> Duration {
+        LONGEST.get()
+    }
+
+    /// Runs `body` with the puts of this thread waiting so long, at most, for what upkeep has taken away: where a test stops the upkeep.
+    pub fn with_longest_wait<T>(wait: Duration, body: impl FnOnce() -> T) -> T {
+        struct Restore(Duration);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                LONGEST.set(self.0);
+            }
+        }
+        let _restore = Restore(LONGEST.replace(wait));
+        body()
+    }
+}
+
 /// Whether a name is still that of this file, as far as the system knows that keeps it.
 pub(super) fn has_its_name(path: &Path, of: &fs::Status) -> bool {
     fs::status_asked(path).is_some_and(|status| status.inode == of.inode)
@@ -233,7 +260,8 @@ mod tests {
             };
             let missing = |path| StoreError::MissingTarget { path, what: "blob", named_by: "a test".into() };
             let longest = Duration::from_micros(500);
-            let required = with_hook(hook, || directory.require_within(longest, EntryKind::Blob, &[3; 32], 9, missing));
+            let require = || directory.require_durable(EntryKind::Blob, &[3; 32], 9, missing);
+            let required = with_hook(hook, || with_longest_wait(longest, require));
             assert_eq!(required.unwrap_err().code(), "missing-target");
             assert!(if looks == 1 { listed.get() == 1 } else { listed.get() >= looks }, "{}", listed.get());
         }

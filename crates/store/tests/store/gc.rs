@@ -1,6 +1,6 @@
 use super::common::{new_store, plan, plan_of_engine, put, selection_key, tree};
 use super::upkeep::{HOUR, age, assert_clean, bytes_of, gc, has_graph, pack_up, packs, put_graph};
-use hipplan_store::testing::{Verdict, with_hook};
+use hipplan_store::testing::{Verdict, with_hook, with_longest_wait};
 use hipplan_store::{GcOptions, Lookup, Mode, Store};
 use std::cell::Cell;
 use std::fs;
@@ -301,7 +301,9 @@ fn a_selection_alone_that_is_put_at_any_moment_finds_its_plan_or_is_refused() {
             let id = store.iter_plans().next().unwrap().unwrap();
             let putting = Store::open(store.root(), Mode::ReadWrite).unwrap();
             let middle = move || {
-                let put = putting.put_selection(&selection_key(b"other"), &[id]);
+                // The gc stands still meanwhile: it is waited for in vain.
+                let wait = Duration::from_millis(2);
+                let put = with_longest_wait(wait, || putting.put_selection(&selection_key(b"other"), &[id]));
                 assert!(put.is_ok() || put.is_err_and(|e| e.code() == "missing-target"));
             };
             let calls = interrupted(at, middle, || drop(gc(&store, |options| options.max_bytes = Some(0))));
