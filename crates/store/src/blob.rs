@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The bytes of a blob, which have been checked. They start at a multiple of 64.
 ///
-/// They are a copy in memory, or, if they are large and in a pack on a local file system, a part of the mapped file. A mapped file is
+/// They are a copy in memory, or, if they are large and in a pack on a file system whose pages stay, a part of the mapped file. A mapped file is
 /// one that hipplan never changes and never cuts short; `docs/security.md` says what other programs that may write to it can do.
 #[derive(Clone)]
 pub struct Blob(Bytes);

@@ -1,6 +1,6 @@
 //! What can be wrong with a store or with what is put into it.
 
-use crate::{KeyError, PackError, RecordError};
+use crate::{KeyError, PackError, RecordError, layout};
 use hipplan_serialize::plan::PlanError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -274,6 +274,11 @@ impl StoreError {
 
     /// What a person can do about it.
     pub fn advice(&self) -> &'static str {
+        if let Self::Pack { path, .. } = self
+            && let Some(advice) = pack_advice(path, self.code())
+        {
+            return advice;
+        }
         match self.code() {
             "too-old" => "compile again with this hipplan; the older entry may be deleted",
             "too-new" => "use the hipplan that wrote it, or another store",
@@ -333,6 +338,22 @@ impl StoreError {
     /// Something on the way to the file vanished.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// What to do about a pack, where it is not what is to be done about a file of one entry. Many entries stand in a pack, most of which may be
+/// good: nobody is told to delete it.
+fn pack_advice(path: &Path, code: &str) -> Option<&'static str> {
+    let is_of_a_store = path.file_name().and_then(|name| name.to_str()).and_then(layout::parse_pack).is_some();
+    match (code, is_of_a_store) {
+        ("damaged", true) => Some("run `hipplan store repair`: it makes a new pack of what is good in this one"),
+        ("damaged", false) => {
+            Some("fetch the bundle anew, or have it exported again; as long as it is damaged, what is good in it is found")
+        }
+        ("limit", _) => Some("raise the limit if the pack is trusted"),
+        ("too-old", true) => Some("compile again with this hipplan; what is in the pack counts as missing"),
+        ("too-old", false) => Some("have the bundle exported again with this hipplan"),
+        _ => None,
     }
 }
 

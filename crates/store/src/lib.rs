@@ -9,8 +9,9 @@
 //!   survives a power cut.
 //! * Puts keep one order: blobs, then the plans that name them, then the selections that name the plans. A put whose
 //!   targets are not there is refused, so no record ever names what is not durable.
-//! * Nobody takes a lock, and a store can be shared by reference, cloned, sent to other threads and opened by any number
-//!   of processes.
+//! * Readers take no lock, and neither do puts of blobs and plans: a store can be shared by reference, cloned, sent to other threads and
+//!   opened by any number of processes. Locks save double work: of builds ([`Store::turn`]), of upkeep, and of those who add to one set.
+//!   Where they are refused, work goes on without.
 //!
 //! A hash is not a signature: who may write into a store's folder decides what its readers execute.
 #![cfg_attr(
@@ -81,7 +82,8 @@ pub use upkeep::{
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
-    pub use crate::pack::testing::{FoundRow, OpenPack, write_pack};
+    pub use crate::layer::with_longest_wait;
+    pub use crate::pack::testing::{FoundRow, OpenPack, maps_in, write_pack};
     pub use crate::upkeep::set_claim_age;
 
     /// Waits for the turn at a key, as a store does before it builds.

@@ -104,7 +104,7 @@ impl Store {
         }
         let mut lines: BTreeSet<String> = provenance.iter().cloned().collect();
         for layer in self.layers() {
-            for pack in layer.packs() {
+            for pack in layer.packs().0 {
                 lines.extend(pack.provenance()?);
             }
         }
@@ -131,6 +131,10 @@ impl Store {
 
     fn collect(&self, choose: &mut dyn FnMut(&ExportedPlan) -> bool) -> Result<Collected, StoreError> {
         let mut all = Collected::default();
+        // What is in a pack that cannot be opened is left out.
+        for layer in self.layers().iter().filter(|layer| layer.is_usable()) {
+            all.problems.extend(layer.packs().1);
+        }
         // Plans that something leads to, whether or not they are wanted or good.
         let mut seen: BTreeSet<PlanRef> = BTreeSet::new();
         for key in self.names(EntryKind::PlanRecord, &mut all.problems) {
@@ -261,7 +265,8 @@ impl Store {
                     }
                 }
             }
-            for pack in layer.packs() {
+            // Those that cannot be opened have been reported.
+            for pack in layer.packs().0 {
                 for row in pack.rows(kind) {
                     match row {
                         Ok(row) => drop(names.insert(row.name)),

@@ -235,7 +235,7 @@ impl Import<'_> {
     }
 
     fn is_there(&self, kind: EntryKind, name: &[u8; 32], size: u64) -> Result<bool, StoreError> {
-        match self.layer.require_durable(kind, name, size, |path| StoreError::MissingTarget { path, what: "", named_by: String::new() }) {
+        match self.layer.require_now(kind, name, size, |path| StoreError::MissingTarget { path, what: "", named_by: String::new() }) {
             Ok(()) => Ok(true),
             Err(StoreError::MissingTarget { .. }) => Ok(false),
             // Of another size, or no file: replaced, as a put does.

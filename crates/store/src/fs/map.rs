@@ -5,23 +5,22 @@ use super::op::{Op, gate};
 use std::io;
 use std::path::Path;
 
-/// File systems whose files others may change under a mapping, or whose pages may be gone when they are asked for: an access would be a
-/// signal rather than an error. Numbers of `statfs(2)`.
-const REMOTE_FILE_SYSTEMS: [u64; 14] = [
-    0x6969,      // NFS
-    0x517b,      // SMB
-    0xff53_4d42, // CIFS
-    0xfe53_4d42, // SMB2
-    0x6573_5546, // FUSE
-    0x0102_1997, // 9P
-    0x0bd0_0bd0, // Lustre
-    0x4750_4653, // GPFS
-    0x00c3_6400, // Ceph
-    0x5346_414f, // AFS
-    0x6b41_4653, // kAFS
-    0x7375_7245, // Coda
-    0x564c,      // NCP
-    0x1980_0202, // BeeGFS
+/// File systems of this machine's own disks and memory, by the numbers of `statfs(2)`: what is mapped there can be touched as long as the inode
+/// is not changed. On all others, known or not, somebody elsewhere may change or remove a file under its mapping, and an access would be a
+/// signal rather than an error; there, values are read.
+///
+/// An overlay is not among them: the system does not say what its lower layers are on, and one may be a network's.
+const LOCAL_FILE_SYSTEMS: [u64; 10] = [
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // XFS
+    0x9123_683e, // Btrfs
+    0x2fc1_2fc1, // ZFS
+    0xf2f5_2010, // F2FS
+    0xca45_1a4e, // bcachefs
+    0xe0f5_e1e2, // EROFS
+    0x7371_7368, // squashfs
+    0x0102_1994, // tmpfs
+    0x8584_58f6, // ramfs
 ];
 
 /// A mapped file. Nothing in this crate reads it: what callers are given of it has been read and hashed by other means.
@@ -36,7 +35,7 @@ impl Map {
         // SAFETY: a shared read-only mapping, which is sound as long as nobody changes or truncates the inode. hipplan itself never
         // opens a pack for writing once it has its name, removes packs only by unlinking them, and replaces them only by renaming; so
         // the inode that is mapped here stays as it is. What other programs that may write there can break is in `docs/security.md`;
-        // files on network file systems are not mapped (`is_local`).
+        // nothing is mapped but on the file systems of `LOCAL_FILE_SYSTEMS` (`is_local`).
         unsafe { memmap2::Mmap::map(&file.file) }.map(Self)
     }
 
@@ -46,17 +45,30 @@ impl Map {
     }
 }
 
-/// Whether the file is on a file system whose mapped pages cannot go away.
+/// Whether the file is on a file system that is known to keep mapped pages.
 pub(crate) fn is_local(file: &OpenFile, path: &Path) -> io::Result<bool> {
     gate(Op::StatFs { path })?;
     let kind = rustix::fs::fstatfs(&file.file)?.f_type;
     // The type of the field differs between platforms; the numbers have 32 bits.
-    Ok(!REMOTE_FILE_SYSTEMS.contains(&(kind as u64 & 0xffff_ffff)))
+    Ok(is_known(kind as u64 & 0xffff_ffff))
+}
+
+fn is_known(file_system: u64) -> bool {
+    LOCAL_FILE_SYSTEMS.contains(&file_system)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_known_to_keep_its_pages_is_not_mapped() {
+        // NFS, CIFS, FUSE, 9P, an overlay, GFS2, OCFS2, NTFS, and one that nobody has made yet.
+        for number in [0x6969, 0xff53_4d42, 0x6573_5546, 0x0102_1997, 0x794c_7630, 0x0116_1970, 0x7461_636f, 0x7366_746e, 1] {
+            assert!(!is_known(number), "{number:#x}");
+        }
+        assert!([0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994].into_iter().all(is_known));
+    }
 
     #[test]
     fn a_mapping_gives_parts_of_the_file_and_nothing_beyond() {
@@ -75,11 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_this_machine_are_local() {
+    fn a_file_is_local_if_its_file_system_is_known() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, b"x").unwrap();
         let file = super::super::open(&path).unwrap().unwrap();
-        assert!(is_local(&file, &path).unwrap());
+        // Temporary files may well be on an overlay.
+        let name = super::super::file_system(&path).unwrap();
+        let known = ["ext4", "XFS", "Btrfs", "ZFS", "F2FS", "bcachefs", "EROFS", "squashfs", "tmpfs", "ramfs"];
+        assert_eq!(is_local(&file, &path).unwrap(), known.contains(&&*name), "{name}");
     }
 }

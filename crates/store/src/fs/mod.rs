@@ -1,7 +1,9 @@
 //! Every call to the file system that a store makes. Nothing else in this crate touches `std::fs`, and every call here passes
 //! the gate of [`op`]: so this is the one place in which faults are injected and operations recorded.
 //!
-//! Nothing here follows a symbolic link in the last component of a path, blocks on a pipe, or opens a device.
+//! No file is opened or looked at through a symbolic link in the last component of its path, but for the path that a caller named; nothing
+//! blocks on a pipe or opens a device. Folders that are listed, or whose names are synced, may be links: the root of a store may be one. Whether
+//! those below it are is asked by whoever it matters to.
 
 mod access;
 mod lock;
@@ -30,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Bytes that are read in one piece where a file is not read whole: they stay in the processor's cache until they are hashed.
-const PIECE: usize = 1 << 16;
+pub(crate) const PIECE: usize = 1 << 16;
 
 /// What stands under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub(crate) struct Inode {
 pub(crate) struct Status {
     pub(crate) kind: Kind,
     pub(crate) inode: Inode,
+    /// When it was made, where the file system knows: numbers of inodes are used again.
+    pub(crate) born: Option<SystemTime>,
     /// Time of last change: the stamp of last use of a file of the store, for none is ever changed.
     pub(crate) changed: SystemTime,
     /// When it last got a name, or anything else was done to it but reading.
@@ -91,6 +95,7 @@ impl Status {
         Self {
             kind: Kind::of(meta),
             inode: Inode { device: meta.dev(), number: meta.ino() },
+            born: meta.created().ok(),
             changed: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
             moved: status_changed(meta),
             owner: meta.uid(),
@@ -264,16 +269,27 @@ pub(crate) fn status(path: &Path) -> io::Result<Status> {
     fs::symlink_metadata(path).map(|meta| Status::of(&meta))
 }
 
+/// What is known of the regular file of this name, `None` where there is none that can be opened. A network file system may answer
+/// [`status`] from what it knew a moment ago; opening asks the server.
+pub(crate) fn status_asked(path: &Path) -> Option<Status> {
+    open(path).ok()?.ok().map(|file| file.status)
+}
+
 /// What is known of the thing that a name leads to.
 pub(crate) fn status_followed(path: &Path) -> io::Result<Status> {
     gate(Op::Stat { path })?;
     fs::metadata(path).map(|meta| Status::of(&meta))
 }
 
+/// Opens a folder, or a link to one, and nothing else: a pipe of its name is not waited for.
+fn open_folder(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK).open(path)
+}
+
 /// Makes the names in a folder durable. File systems that cannot say so are taken to need no saying.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     gate(Op::SyncFolder { path })?;
-    match File::open(path)?.sync_all() {
+    match open_folder(path)?.sync_all() {
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
         result => result,
     }
@@ -370,10 +386,10 @@ impl Shared {
         self.file.read_at(buffer.get_mut(..len).unwrap_or_default(), offset)
     }
 
-    /// Writes a hint. What a short write leaves is a worse hint.
-    pub(crate) fn write_some(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    /// Writes a hint, and tells how much of it. What a short write leaves is a worse hint.
+    pub(crate) fn write_some(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let len = gate_len(Op::Write { path: &self.path, offset, bytes }, bytes.len())?;
-        self.file.write_at(bytes.get(..len).unwrap_or_default(), offset).map(drop)
+        self.file.write_at(bytes.get(..len).unwrap_or_default(), offset)
     }
 }
 
@@ -386,4 +402,26 @@ pub(crate) fn resolved(path: &Path) -> io::Result<PathBuf> {
 /// A path that no later change of the working folder moves.
 pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
     std::path::absolute(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_synced_and_pipes_in_their_place_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        sync_folder(dir.path()).unwrap();
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("link")).unwrap();
+        sync_folder(&dir.path().join("link")).unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for error in [sync_folder(&pipe).unwrap_err(), syncs_folders(&pipe).unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::NotADirectory);
+        }
+        assert!(status_asked(&pipe).is_none() && status_asked(dir.path()).is_none());
+        std::fs::write(dir.path().join("file"), "x").unwrap();
+        let asked = status_asked(&dir.path().join("file")).unwrap();
+        assert_eq!(asked.inode, status(&dir.path().join("file")).unwrap().inode);
+    }
 }

@@ -2,13 +2,13 @@
 
 use super::op::{Op, gate};
 use super::{Kind, OpenFile};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::SystemTime;
 
 /// Names of file systems by the numbers of `statfs(2)`.
-const NAMES: [(u64, &str); 16] = [
+const NAMES: [(u64, &str); 18] = [
     (0xef53, "ext4"),
     (0x5846_5342, "XFS"),
     (0x9123_683e, "Btrfs"),
@@ -17,6 +17,8 @@ const NAMES: [(u64, &str); 16] = [
     (0xca45_1a4e, "bcachefs"),
     (0x0102_1994, "tmpfs"),
     (0x8584_58f6, "ramfs"),
+    (0xe0f5_e1e2, "EROFS"),
+    (0x7371_7368, "squashfs"),
     (0x794c_7630, "overlay"),
     (0x6969, "NFS"),
     (0xff53_4d42, "CIFS"),
@@ -38,7 +40,7 @@ pub(crate) fn file_system(path: &Path) -> io::Result<String> {
 /// Whether the file system can make the names in a folder durable. Where it cannot, a store takes it to need no saying.
 pub(crate) fn syncs_folders(path: &Path) -> io::Result<bool> {
     gate(Op::SyncFolder { path })?;
-    match File::open(path)?.sync_all() {
+    match super::open_folder(path)?.sync_all() {
         Ok(()) => Ok(true),
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(false),
         Err(e) => Err(e),

@@ -1,5 +1,6 @@
 //! Files in the making, and giving them their names.
 
+use super::Status;
 use super::op::{Op, gate, gate_len};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -43,6 +44,13 @@ impl Temp {
     /// Where it is for now.
     pub(crate) fn path(&self) -> io::Result<&Path> {
         self.file().map(NamedTempFile::path)
+    }
+
+    /// What is known of it; it stays so when it gets its name.
+    pub(crate) fn status(&self) -> io::Result<Status> {
+        let file = self.file()?;
+        gate(Op::Stat { path: file.path() })?;
+        Ok(Status::of(&file.as_file().metadata()?))
     }
 
     /// Writes at this place.

@@ -1,10 +1,10 @@
 //! A pack that is a layer of its own.
 
-use super::directory::{check_rows, open_plan, packed_plan};
+use super::directory::{open_plan, packed_plan};
 use super::verify::{self, VerifyReport};
 use crate::blob::Blob;
 use crate::bundle::Trust;
-use crate::entry::check_size;
+use crate::entry::{check_rows, check_size};
 use crate::faults::Faults;
 use crate::pack::{Pack, PackRow};
 use crate::plans::PlanBytes;

@@ -1,12 +1,12 @@
 //! A folder of loose files and packs.
 
+use super::durable::Durable;
 use super::packs::Packs;
-use super::publish::Durable;
 use super::stamps::is_stale;
 use super::{Access, walk};
 use crate::blob::Blob;
 use crate::bundle::Trust;
-use crate::entry::{self, check_content, check_limit, check_size};
+use crate::entry::{self, check_blob_size, check_content, check_plan_size, check_rows, check_size};
 use crate::faults::Faults;
 use crate::pack::{Pack, PackRow};
 use crate::plans::{PlanBytes, check_root, damaged};
@@ -135,6 +135,7 @@ impl Directory {
         self.find_warned(
             entries,
             key,
+            limits,
             |path, file| {
                 check_rows(path, record::rows_in(file.size()), limits)?;
                 decode(path, &file.read().map_err(StoreError::io("read", path))?)
@@ -153,6 +154,7 @@ impl Directory {
         self.find(
             EntryKind::Plan,
             &plan.root.0,
+            limits,
             |path, file| {
                 check_size(path, file.size(), plan.size)?;
                 check_plan_size(path, file.size(), limits)?;
@@ -170,6 +172,7 @@ impl Directory {
         self.find(
             EntryKind::Blob,
             &digest.hash.0,
+            limits,
             |path, file| {
                 check_size(path, file.size(), digest.size)?;
                 check_blob_size(path, file.size(), limits)?;
@@ -184,7 +187,8 @@ impl Directory {
         )
     }
 
-    /// Every plan, ascending by root hash, loose ones before packed ones; one that stands in several places comes several times.
+    /// Every plan, ascending by root hash, loose ones before packed ones; one that stands in several places comes several times. A pack that
+    /// cannot be opened is an error of its own.
     pub(crate) fn plans<'s>(&'s self, limits: &'s Limits) -> impl Iterator<Item = Result<PlanRef, StoreError>> + 's {
         let loose = self.loose_root().into_iter().flat_map(|root| walk::files(root, EntryKind::Plan));
         let loose = loose.filter_map(move |file| {
@@ -194,12 +198,12 @@ impl Directory {
             };
             file.and_then(plan_of).transpose()
         });
-        let packs = self.packs.listed();
+        let (packs, faults) = self.packs.listed();
         let packed = packs.into_iter().flat_map(move |pack| {
-            let rows: Vec<_> = pack.rows(EntryKind::Plan).collect();
-            rows.into_iter().map(move |row| packed_plan(&pack, &row?, limits).map(|plan| plan.view().plan_ref()))
+            let rows = pack.clone().into_rows(EntryKind::Plan);
+            rows.map(move |row| packed_plan(&pack, &row?, limits).map(|plan| plan.view().plan_ref()))
         });
-        loose.chain(packed)
+        loose.chain(faults.into_iter().map(Err)).chain(packed)
     }
 
     /// A loose plan file that opens.
@@ -216,16 +220,18 @@ impl Directory {
         &self,
         kind: EntryKind,
         name: &[u8; 32],
+        limits: &Limits,
         from_file: impl Fn(&Path, &fs::OpenFile) -> Result<T, StoreError>,
         from_pack: impl Fn(&Arc<Pack>, &PackRow) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        self.find_warned(kind, name, from_file, from_pack, |error| self.faults.entry(error))
+        self.find_warned(kind, name, limits, from_file, from_pack, |error| self.faults.entry(error))
     }
 
     fn find_warned<T>(
         &self,
         kind: EntryKind,
         name: &[u8; 32],
+        limits: &Limits,
         from_file: impl Fn(&Path, &fs::OpenFile) -> Result<T, StoreError>,
         from_pack: impl Fn(&Arc<Pack>, &PackRow) -> Result<T, StoreError>,
         warn: impl Fn(&StoreError),
@@ -244,7 +250,7 @@ impl Directory {
                     return Ok(Some(found));
                 }
                 Err(error) => {
-                    self.set_aside(kind, name, &path, &file, &error);
+                    self.set_aside(kind, name, &path, &file, &error, limits);
                     note(error);
                 }
             },
@@ -278,6 +284,8 @@ impl Directory {
                 Ok(None) => break,
                 Err(error) => {
                     note(error);
+                    // The others are told of too.
+                    self.packs.faults().iter().for_each(&warn);
                     break;
                 }
             }
@@ -328,17 +336,4 @@ pub(crate) fn packed_plan(pack: &Pack, row: &PackRow, limits: &Limits) -> Result
     let bytes = PlanBytes::of_checked(bytes);
     check_root(pack.path(), &bytes.view(), &row.name)?;
     Ok(bytes)
-}
-
-/// Holds a number of rows against the limit.
-pub(crate) fn check_rows(path: &Path, found: u64, limits: &Limits) -> Result<(), StoreError> {
-    check_limit(path, "number of rows", found, "max_record_rows", u64::from(limits.max_record_rows))
-}
-
-pub(crate) fn check_plan_size(path: &Path, found: u64, limits: &Limits) -> Result<(), StoreError> {
-    check_limit(path, "size in bytes", found, "max_plan_bytes", limits.max_plan_bytes)
-}
-
-pub(crate) fn check_blob_size(path: &Path, found: u64, limits: &Limits) -> Result<(), StoreError> {
-    check_limit(path, "size in bytes", found, "max_blob_bytes", limits.max_blob_bytes)
 }

@@ -3,16 +3,22 @@
 mod access;
 mod bundle;
 mod directory;
+mod durable;
+mod listing;
 mod packs;
 mod publish;
 mod quarantine;
+mod require;
 mod stamps;
 mod verify;
 pub(crate) mod walk;
 
+pub(crate) use crate::entry::{check_blob_size, check_plan_size, check_rows};
 pub(crate) use access::Access;
 pub(crate) use bundle::Bundle;
-pub(crate) use directory::{Directory, check_blob_size, check_plan_size, check_rows, open_plan, packed_plan};
+pub(crate) use directory::{Directory, open_plan, packed_plan};
+#[cfg(any(test, feature = "testing"))]
+pub use require::with_longest_wait;
 pub(crate) use stamps::hours;
 pub use verify::VerifyReport;
 pub(crate) use verify::{packed_record, verify_bundle};
@@ -52,11 +58,11 @@ impl Layer {
         }
     }
 
-    /// Its packs, newest first.
-    pub(crate) fn packs(&self) -> Vec<Arc<Pack>> {
+    /// Its packs, newest first, and what keeps others from being used.
+    pub(crate) fn packs(&self) -> (Vec<Arc<Pack>>, Vec<StoreError>) {
         match self {
             Self::Directory(directory) => directory.packs().listed(),
-            Self::Bundle(bundle) => vec![bundle.pack().clone()],
+            Self::Bundle(bundle) => (vec![bundle.pack().clone()], Vec::new()),
         }
     }
 

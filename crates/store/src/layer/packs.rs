@@ -1,25 +1,20 @@
 //! The packs of a folder, as this process knows them.
 
+use super::listing::{Bad, Listing, Turn};
 use super::stamps::hours;
 use crate::bundle::{Trust, is_refusal};
 use crate::layout::{self, PACKS};
 use crate::pack::{Pack, Used};
 use crate::{Limits, StoreError, faults, fs};
 use arc_swap::ArcSwap;
-use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
-
-/// A listing made this soon after the folder changed may have missed a change of the same tick of the clock.
-const UNSETTLED: Duration = Duration::from_secs(2);
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime};
 
 /// Listings of a folder whose packs come and go, before one is made do with.
 const MOST_LISTINGS: u32 = 32;
-
-/// Packs, a fault, and whether one has vanished.
-type Opened = (Vec<Arc<Pack>>, Option<StoreError>, bool);
 
 /// The packs of a folder. Readers take no lock: the list is replaced whole.
 #[derive(Debug)]
@@ -27,24 +22,21 @@ pub(crate) struct Packs {
     folder: PathBuf,
     trust: Trust,
     listing: OnceLock<ArcSwap<Listing>>,
-    /// One thread lists at a time; the others go on with what there is. Holds the packs that were found not to be trusted, which is told once.
-    listing_now: Mutex<HashSet<PathBuf>>,
+    /// One thread lists at a time. The others wait for it, for there may be in the new list what they look for; but not for long.
+    lister: AtomicU32,
 }
 
-/// What a listing of the folder gave.
-#[derive(Debug, Default)]
-struct Listing {
-    /// Newest first.
-    packs: Arc<[Arc<Pack>]>,
-    stamps: Vec<OnceLock<Option<Used>>>,
-    /// When the folder was last changed, if it can be relied upon that nothing has happened since at the same time.
-    changed: Option<SystemTime>,
-    inode: Option<fs::Inode>,
+/// What one look into the folder gave.
+#[derive(Default)]
+struct Opened {
+    packs: Vec<Arc<Pack>>,
+    bad: Vec<Bad>,
+    has_vanished: bool,
 }
 
 impl Packs {
     pub(super) fn of(root: &Path, trust: Trust) -> Self {
-        Self { folder: root.join(PACKS), trust, listing: OnceLock::new(), listing_now: Mutex::default() }
+        Self { folder: root.join(PACKS), trust, listing: OnceLock::new(), lister: AtomicU32::new(0) }
     }
 
     /// Whose packs are used.
@@ -61,14 +53,33 @@ impl Packs {
         self.listing.get_or_init(ArcSwap::default)
     }
 
-    /// The packs that are there, for going through them all.
-    pub(crate) fn listed(&self) -> Vec<Arc<Pack>> {
-        drop(self.refresh());
-        self.current().to_vec()
+    /// The packs that are there, newest first, and what keeps others from being opened: for going through them all.
+    pub(crate) fn listed(&self) -> (Vec<Arc<Pack>>, Vec<StoreError>) {
+        let looked = self.look(true);
+        let listing = self.listing().load();
+        let mut faults = listing.faults();
+        // Where the folder cannot be listed, that is all that is known of it.
+        if let Err(error) = looked
+            && faults.is_empty()
+        {
+            faults.push(error);
+        }
+        (listing.packs.to_vec(), faults)
     }
 
-    /// Looks whether the folder has changed since it was listed; if so, gives what it holds now.
+    /// What keeps packs of the last listing from being opened.
+    pub(super) fn faults(&self) -> Vec<StoreError> {
+        self.listing().load().faults()
+    }
+
+    /// Looks whether the folder has changed since it was listed; if so, gives what it holds now. An error where that is no news, and a pack
+    /// cannot be opened.
     pub(crate) fn refresh(&self) -> Result<Option<Arc<[Arc<Pack>]>>, StoreError> {
+        self.look(false)
+    }
+
+    /// The same; `is_thorough` tries packs again that could not be opened a moment ago.
+    fn look(&self, is_thorough: bool) -> Result<Option<Arc<[Arc<Pack>]>>, StoreError> {
         let before = self.listing().load_full();
         let status = match fs::status(&self.folder) {
             Ok(status) if status.kind == fs::Kind::Folder => status,
@@ -77,27 +88,32 @@ impl Packs {
                 return Err(StoreError::FileType { path, found, expected: "a folder" });
             }
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                if before.packs.is_empty() {
-                    return Ok(None);
+                if !before.packs.is_empty() || before.has_faults() {
+                    self.listing().store(Arc::default());
                 }
-                self.listing().store(Arc::default());
                 return Ok(None);
             }
             Err(e) => return Err(StoreError::io("look at", &self.folder)(e)),
         };
-        if before.inode == Some(status.inode) && before.changed == Some(status.changed) {
-            return Ok(None);
+        if before.still_holds(&status, is_thorough) {
+            return before.fault().map_or(Ok(None), Err);
         }
-        let mut refused = self.listing_now.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.listing().load_full();
-        let (listing, fault) = self.list(&before, &status, &mut refused)?;
-        let is_new = listing.packs.len() != before.packs.len() || listing.packs.iter().zip(&*before.packs).any(|(a, b)| !Arc::ptr_eq(a, b));
-        let packs = listing.packs.clone();
-        self.listing().store(Arc::new(listing));
-        match fault {
+        let from = Instant::now();
+        let turn = Turn::take(&self.lister);
+        let known = self.listing().load_full();
+        // Who was waited for may have listed for us; and who was waited for in vain leaves us what there is.
+        let listing = if turn.is_none() || known.began_after(from) {
+            known
+        } else {
+            let listing = Arc::new(self.list(&known, &status, is_thorough)?);
+            self.listing().store(listing.clone());
+            listing
+        };
+        drop(turn);
+        match listing.fault() {
             // What is new may hold what is looked for, even where something else could not be opened.
-            Some(error) if !is_new => Err(error),
-            _ => Ok(is_new.then_some(packs)),
+            Some(error) if !listing.has_other_packs(&before) => Err(error),
+            _ => Ok(listing.has_other_packs(&before).then(|| listing.packs.clone())),
         }
     }
 
@@ -105,66 +121,69 @@ impl Packs {
     ///
     /// A pack that vanishes between the listing and the opening has been folded into another one, which came before it went: so the folder
     /// is listed again, for what was in it must not be missed.
-    fn list(
-        &self,
-        before: &Listing,
-        status: &fs::Status,
-        refused: &mut HashSet<PathBuf>,
-    ) -> Result<(Listing, Option<StoreError>), StoreError> {
+    fn list(&self, before: &Listing, status: &fs::Status, is_thorough: bool) -> Result<Listing, StoreError> {
         // The folder's time was taken before its names are: a change in between is seen the next time.
-        let is_settled = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
-        let mut tries = 0_u32;
-        loop {
-            let (packs, fault, has_vanished) = self.open_all(before, refused)?;
-            tries = tries.saturating_add(1);
-            if has_vanished && tries < MOST_LISTINGS {
-                continue;
+        let mut listing = Listing::begin(before, status);
+        for _ in 0..MOST_LISTINGS {
+            let opened = self.open_all(before, is_thorough)?;
+            listing.hold(opened.packs, opened.bad);
+            if !opened.has_vanished {
+                return Ok(listing);
             }
-            let stamps = packs.iter().map(|_| OnceLock::new()).collect();
-            let changed = (is_settled && fault.is_none() && tries == 1).then_some(status.changed);
-            return Ok((Listing { packs: packs.into(), stamps, changed, inode: Some(status.inode) }, fault));
+            listing.is_after_a_change();
         }
+        Ok(listing)
     }
 
-    /// The packs that are there now, newest first, with what keeps one from being opened, and whether one has vanished.
-    fn open_all(&self, before: &Listing, refused: &mut HashSet<PathBuf>) -> Result<Opened, StoreError> {
+    /// The packs that are there now, newest first, those that cannot be opened, and whether one has vanished.
+    fn open_all(&self, before: &Listing, is_thorough: bool) -> Result<Opened, StoreError> {
         let names = fs::list(&self.folder).map_err(StoreError::io("list the folder", &self.folder))?;
-        let mut packs = Vec::new();
-        let (mut fault, mut has_vanished) = (None, false);
+        let mut opened = Opened::default();
         for name in names.iter().rev() {
             if name.to_str().and_then(layout::parse_pack).is_none() {
                 continue;
             }
             let path = self.folder.join(name);
             if let Some(known) = before.packs.iter().find(|pack| pack.path() == path) {
-                packs.push(known.clone());
+                opened.packs.push(known.clone());
                 continue;
             }
+            let before = before.bad(&path);
+            if let Some(bad) = before
+                && let Some(bad) = bad.still_is(fs::status(&path).ok(), is_thorough)
+            {
+                opened.bad.push(bad);
+                continue;
+            }
+            // Before it is opened: what takes its name in between is looked at another time.
+            let status = fs::status(&path).ok();
             match Pack::open(&path, &Limits::of_packs()) {
                 Ok(Some(mut pack)) => match self.trust.check(&mut pack) {
-                    Ok(()) => packs.push(Arc::new(pack)),
-                    // It stays so until the folder changes.
-                    Err(error) if is_refusal(&error) => {
-                        if refused.insert(path) {
+                    Ok(()) => opened.packs.push(Arc::new(pack)),
+                    Err(error) => {
+                        let is_refused = is_refusal(&error);
+                        if is_refused && before.is_none_or(|bad| !bad.is_refused()) {
                             faults::not_trusted(&error);
                         }
+                        opened.bad.push(Bad::new(path, status, error, is_refused, before));
                     }
-                    Err(error) => fault = Some(error),
                 },
-                Ok(None) => has_vanished = true,
-                Err(error) => fault = Some(error),
+                Ok(None) => opened.has_vanished = true,
+                Err(error) => opened.bad.push(Bad::new(path, status, error, false, before)),
             }
         }
-        Ok((packs, fault, has_vanished))
+        Ok(opened)
     }
 
-    /// Notes that a row was used, if that was not done in this hour.
-    pub(super) fn stamp(&self, pack: &Pack, ordinal: u32, now: SystemTime) {
+    /// Notes that a row was used, if that was not done in this hour; tells whether it is noted.
+    pub(super) fn stamp(&self, pack: &Pack, ordinal: u32, now: SystemTime) -> bool {
         let listing = self.listing().load();
-        let Some(at) = listing.packs.iter().position(|known| std::ptr::eq(&**known, pack)) else { return };
-        let used = listing.stamps.get(at).map(|used| used.get_or_init(|| Used::open(pack.path(), pack.rows_in_all(), true)));
-        if let Some(Some(used)) = used {
-            used.stamp(ordinal, hours(now));
+        let Some(at) = listing.packs.iter().position(|known| std::ptr::eq(&**known, pack)) else { return false };
+        let Some(cell) = listing.stamps.get(at) else { return false };
+        // Opened outside of the cell: a child that is forked meanwhile must not wait for a thread that it does not have.
+        if cell.get().is_none() {
+            let _ = cell.set(Used::open(pack.path(), pack.rows_in_all(), true));
         }
+        cell.get().and_then(Option::as_ref).is_some_and(|used| used.stamp(ordinal, hours(now)))
     }
 }

@@ -4,65 +4,36 @@
 //! names of the folders above it. That holds too for what another process has just put: it may not have come to its last
 //! sync, so what is found in place is synced again before anything may name it.
 
+use super::require::has_its_name;
 use super::{Access, Directory};
-use crate::entry::check_size;
 use crate::layout::TMP;
-use crate::pack::Pack;
 use crate::record::{self, RecordKind};
 use crate::upkeep::trash;
 use crate::{EntryKind, Persisted, StoreError, entry, fs, marker};
 use hipplan_serialize::PlanRef;
-use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Names that are remembered as durable; beyond this number they are forgotten, at the cost of a sync too many.
-const MOST_FILES: usize = 4096;
-
-/// Times that an entry is looked for which others move meanwhile.
-const MOST_LOOKS: u32 = 4;
-
-/// What this process knows to be durable, so that it is not synced again.
-#[derive(Debug, Default)]
-pub(crate) struct Durable {
-    /// Folders whose names are durable; at most four times 256 and those above them.
-    folders: Mutex<HashSet<PathBuf>>,
-    /// What is named by something else, and whose content and name are durable: all but selections.
-    files: Mutex<HashSet<(EntryKind, [u8; 32])>>,
+/// What became of a file in place that is to stay.
+enum Kept {
+    /// It is stamped and durable, and has its name.
+    Yes,
+    /// Somebody took it away, which is where [`gc`](crate::Store::gc) and a put meet: gc takes a name away before it looks at the stamp for
+    /// the last time.
+    Gone,
+    /// It cannot be stamped, as one of another user cannot: nobody would know that it is in use.
+    Unstamped,
 }
 
-impl Durable {
-    fn has_folder(&self, path: &Path) -> bool {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
-    }
-
-    fn add_folder(&self, path: &Path) {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
-    }
-
-    fn has_file(&self, folder: EntryKind, name: &[u8; 32]) -> bool {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).contains(&(folder, *name))
-    }
-
-    fn add_file(&self, folder: EntryKind, name: &[u8; 32]) {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if files.len() >= MOST_FILES {
-            files.clear();
-        }
-        files.insert((folder, *name));
-    }
-
-    /// An entry is not there any more.
-    pub(super) fn forget_file(&self, kind: EntryKind, name: &[u8; 32]) {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).remove(&(kind, *name));
-    }
-
-    fn forget(&self) {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
+/// How an entry stands in a pack.
+enum Packed {
+    /// With these bytes: stamped and durable.
+    Kept,
+    /// With these bytes, which cannot be stamped: nobody would know that they are in use.
+    Unstamped,
+    /// With other bytes.
+    Other,
 }
 
 impl Directory {
@@ -94,32 +65,31 @@ impl Directory {
 
     /// Makes an entry hold `bytes`, durably.
     pub(crate) fn publish(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
-        let persisted = match self.publish_once(kind, name, bytes) {
+        match self.publish_once(kind, name, bytes) {
             // Someone has removed a folder, or the whole store, since it was opened.
             Err(e) if e.is_not_found() => {
                 self.durable().forget();
                 marker::ensure(self.root())?;
-                self.publish_once(kind, name, bytes)?
+                self.publish_once(kind, name, bytes)
             }
-            result => result?,
-        };
-        if kind != EntryKind::Selection {
-            self.durable().add_file(kind, name);
+            result => result,
         }
-        Ok(persisted)
     }
 
     fn publish_once(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
         let path = kind.file(self.root(), name);
         let persisted = match fs::open(&path) {
-            Ok(Ok(file)) if file.holds(bytes).unwrap_or(false) => {
-                if self.keep(&path, &file)? {
+            Ok(Ok(file)) if file.holds(bytes).unwrap_or(false) => match self.keep(&path, &file)? {
+                Kept::Yes => {
+                    self.note_durable(kind, name, file.status());
                     return Ok(Persisted::Unchanged);
                 }
-                Persisted::New
-            }
+                Kept::Gone => Persisted::New,
+                Kept::Unstamped => Persisted::Unchanged,
+            },
             Err(e) if e.kind() == io::ErrorKind::NotFound => match self.packed(kind, name, bytes)? {
-                Some(true) if !self.may_come_back(kind, name)? => return Ok(Persisted::Unchanged),
+                Some(Packed::Kept) if !self.may_come_back(kind, name)? => return Ok(Persisted::Unchanged),
+                Some(Packed::Unstamped) => Persisted::Unchanged,
                 Some(_) => Persisted::Replaced,
                 None => Persisted::New,
             },
@@ -130,28 +100,37 @@ impl Directory {
         let temp = self.write_temp(bytes)?;
         let parent = path.parent().unwrap_or(self.root());
         self.make_durable_folder(parent)?;
+        let status = temp.status().map_err(StoreError::io("look at", &path))?;
         fs::rename(temp, &path).map_err(StoreError::io("create the file", &path))?;
         self.sync_name(&path)?;
+        self.note_durable(kind, name, &status);
         Ok(persisted)
     }
 
-    /// Makes a file that is in place stay: it is stamped, durable, and afterwards still there. `false` when somebody took it away, which
-    /// is where [`gc`](crate::Store::gc) and a put meet: gc takes a name away before it looks at the stamp for the last time.
-    fn keep(&self, path: &Path, file: &fs::OpenFile) -> Result<bool, StoreError> {
-        // A stamp that cannot be set is one of a file of another user, whose store this is to look after.
-        drop(file.touch());
+    /// Remembers what something else may name.
+    fn note_durable(&self, kind: EntryKind, name: &[u8; 32], status: &fs::Status) {
+        if kind != EntryKind::Selection {
+            self.durable().add_file(kind, name, status);
+        }
+    }
+
+    /// Makes a file that is in place stay: it is stamped, durable, and afterwards still there.
+    fn keep(&self, path: &Path, file: &fs::OpenFile) -> Result<Kept, StoreError> {
+        if file.touch().is_err() {
+            return Ok(Kept::Unstamped);
+        }
         file.sync().map_err(StoreError::io("sync", path))?;
         self.sync_name(path)?;
-        Ok(fs::status(path).is_ok_and(|status| status.inode == file.status().inode))
+        Ok(if has_its_name(path, file.status()) { Kept::Yes } else { Kept::Gone })
     }
 
     /// Whether the entry is these bytes already, stamped and durable.
     pub(crate) fn holds(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<bool, StoreError> {
         let path = kind.file(self.root(), name);
         match fs::open(&path) {
-            Ok(Ok(file)) => Ok(file.holds(bytes).unwrap_or(false) && self.keep(&path, &file)?),
+            Ok(Ok(file)) => Ok(file.holds(bytes).unwrap_or(false) && matches!(self.keep(&path, &file)?, Kept::Yes)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                Ok(self.packed(kind, name, bytes)? == Some(true) && !self.may_come_back(kind, name)?)
+                Ok(matches!(self.packed(kind, name, bytes)?, Some(Packed::Kept)) && !self.may_come_back(kind, name)?)
             }
             Ok(Err(_)) | Err(_) => Ok(false),
         }
@@ -165,24 +144,26 @@ impl Directory {
         Ok(trash::awaits(self)?.contains(&(kind, *name)) || fs::status(&kind.file(self.root(), name)).is_ok())
     }
 
-    /// Whether the newest pack with this entry holds these bytes, durably; `None` where no pack has the entry.
-    fn packed(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Option<bool>, StoreError> {
+    /// Whether the newest pack with this entry holds these bytes, and is there to stay; `None` where no pack has the entry any more.
+    fn packed(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Option<Packed>, StoreError> {
         // What is wrong with a pack is no reason to refuse a put.
         drop(self.packs().refresh());
         for pack in &*self.packs().current() {
             let Ok(Some(row)) = pack.find(kind, name) else { continue };
             if !pack.holds(&row, bytes).unwrap_or(false) {
-                return Ok(Some(false));
+                return Ok(Some(Packed::Other));
             }
-            self.packs().stamp(pack, row.ordinal, SystemTime::now());
+            if !self.packs().stamp(pack, row.ordinal, SystemTime::now()) {
+                return Ok(Some(Packed::Unstamped));
+            }
             self.make_durable_pack(pack.path())?;
-            return Ok(self.has_its_name(pack).then_some(true));
+            return Ok(has_its_name(pack.path(), pack.status()).then_some(Packed::Kept));
         }
         Ok(None)
     }
 
     /// Makes the name of a pack durable: its content was before it had one.
-    fn make_durable_pack(&self, path: &Path) -> Result<(), StoreError> {
+    pub(super) fn make_durable_pack(&self, path: &Path) -> Result<(), StoreError> {
         if !self.durable().has_folder(path) {
             self.sync_name(path)?;
             self.durable().add_folder(path);
@@ -243,60 +224,6 @@ impl Directory {
         temp.map_err(StoreError::io("create a file in", &tmp))
     }
 
-    /// Checks that an entry which something is about to name is there, of this size, and durable.
-    pub(crate) fn require_durable(
-        &self,
-        kind: EntryKind,
-        name: &[u8; 32],
-        size: u64,
-        missing: impl FnOnce(PathBuf) -> StoreError,
-    ) -> Result<(), StoreError> {
-        let path = kind.file(self.root(), name);
-        // What is taken away between the looks is in another place, or gone.
-        for _ in 0..MOST_LOOKS {
-            let Some(file) = entry::open(&path)? else {
-                let row = self.packed_row(kind, name)?;
-                let Some((pack, found)) = row else { break };
-                check_size(pack.path(), found, size)?;
-                self.make_durable_pack(pack.path())?;
-                if self.has_its_name(&pack) {
-                    return Ok(());
-                }
-                continue;
-            };
-            check_size(&path, file.size(), size)?;
-            // It is stamped, and only then looked at again: gc does the same the other way round.
-            drop(file.touch());
-            if !self.durable().has_file(kind, name) {
-                file.sync().map_err(StoreError::io("sync", &path))?;
-                self.sync_name(&path)?;
-            }
-            if fs::status(&path).is_ok_and(|status| status.inode == file.status().inode) {
-                self.durable().add_file(kind, name);
-                return Ok(());
-            }
-            self.durable().forget_file(kind, name);
-        }
-        Err(missing(path))
-    }
-
-    /// Pack and size of an entry that stands in one, which is stamped.
-    fn packed_row(&self, kind: EntryKind, name: &[u8; 32]) -> Result<Option<(Arc<Pack>, u64)>, StoreError> {
-        drop(self.packs().refresh());
-        for pack in &*self.packs().current() {
-            if let Some(row) = pack.find(kind, name)? {
-                self.packs().stamp(pack, row.ordinal, SystemTime::now());
-                return Ok(Some((pack.clone(), row.size)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether a pack still has the name that it was opened by.
-    fn has_its_name(&self, pack: &Pack) -> bool {
-        fs::status(pack.path()).is_ok_and(|status| status.inode == pack.status().inode)
-    }
-
     /// Makes a folder that stores of layout 1 do not have, and the store one of our layout.
     pub(crate) fn uses_folder(&self, name: &str) -> Result<PathBuf, StoreError> {
         let path = self.root().join(name);
@@ -316,7 +243,7 @@ impl Directory {
 
     /// Makes a folder below the root, and its name durable. The root itself is not made here: a root without a marker
     /// would not be a store.
-    fn make_durable_folder(&self, path: &Path) -> Result<(), StoreError> {
+    pub(super) fn make_durable_folder(&self, path: &Path) -> Result<(), StoreError> {
         if self.durable().has_folder(path) {
             return Ok(());
         }

@@ -1,15 +1,15 @@
 //! Checking a whole layer.
 
-use super::directory::{check_rows, packed_plan};
+use super::directory::packed_plan;
 use super::{Directory, walk};
-use crate::entry::{self, check_content, check_size};
+use crate::entry::{self, Sound, check_rows, check_size};
 use crate::layout::{self, LOCKS, PACKS, PINS, QUARANTINE, TMP, TRASH};
 use crate::marker::{LOST_AND_FOUND, MARKER};
 use crate::pack::{Pack, PackRow};
-use crate::plans::{PlanBytes, check_root, code_objects, damaged, missing_code_object};
+use crate::plans::{PlanBytes, code_objects, damaged, missing_code_object};
 use crate::record::{self, Record, RecordKind};
 use crate::{EntryKind, Limits, StoreError};
-use hipplan_serialize::{ContentHash, Digest, PlanKey, PlanRef};
+use hipplan_serialize::{Digest, PlanKey, PlanRef};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,9 +152,10 @@ impl Directory {
         let mut all = Findings::default();
         let Some(root) = self.usable_root() else { return all.report };
         verify_names(root, &mut all);
-        all.note(self.packs().refresh());
+        let (packs, faults) = self.packs().listed();
+        faults.into_iter().for_each(|fault| all.problem(fault));
         for file in walk::files(root, EntryKind::Blob) {
-            let size = file.and_then(|(name, path)| verify_blob(&path, &name));
+            let size = file.and_then(|(name, path)| Ok(check_listed(EntryKind::Blob, &name, &path, limits)?.map(|(_, size)| size)));
             if let Some(Some(size)) = all.note(size) {
                 all.blob(size);
             }
@@ -170,7 +171,7 @@ impl Directory {
         }
         all.report.plan_records = self.verify_records(root, EntryKind::PlanRecord, limits, &mut all);
         all.report.selection_records = self.verify_records(root, EntryKind::Selection, limits, &mut all);
-        for pack in &*self.packs().current() {
+        for pack in &packs {
             verify_pack(pack, self, limits, &mut all);
         }
         // A writer between the plan and its record, unless a selection was written after them.
@@ -185,23 +186,17 @@ impl Directory {
 
     /// A good plan; `None` when it has vanished.
     fn verify_loose_plan(&self, path: &Path, name: &[u8; 32], limits: &Limits) -> Result<Option<PlanRef>, StoreError> {
-        let Some(plan) = self.open_loose_plan(path, limits)? else { return Ok(None) };
-        check_root(path, &plan.view(), name)?;
-        verify_plan(path, &plan, self).map(Some)
+        match check_listed(EntryKind::Plan, name, path, limits)? {
+            Some((Sound::Plan(plan), _)) => verify_code_objects(&plan, self).map(Some),
+            _ => Ok(None),
+        }
     }
 
     fn verify_records(&self, root: &Path, entries: EntryKind, limits: &Limits, all: &mut Findings) -> u64 {
         let mut good = 0_u64;
         for file in walk::files(root, entries) {
-            let read = |(key, path): ([u8; 32], PathBuf)| {
-                let Some(file) = entry::open(&path)? else { return Ok(None) };
-                check_rows(&path, record::rows_in(file.size()), limits)?;
-                let bytes = file.read().map_err(StoreError::io("read", &path))?;
-                let record = record::decode(entries, &key, &bytes);
-                let record = record.map_err(|cause| StoreError::Record { path: path.clone(), cause })?;
-                Ok(Some((record, path)))
-            };
-            let Some(Some((record, path))) = all.note(file.and_then(read)) else { continue };
+            let read = |(key, path): ([u8; 32], PathBuf)| Ok(check_listed(entries, &key, &path, limits)?.map(|(sound, _)| (sound, path)));
+            let Some(Some((Sound::Record(record), path))) = all.note(file.and_then(read)) else { continue };
             good = good.saturating_add(u64::from(verify_rows(&record, &path, self, all)));
         }
         good
@@ -217,7 +212,8 @@ fn verify_pack(pack: &Arc<Pack>, targets: &dyn Targets, limits: &Limits, all: &m
             let Some(row) = all.note(row) else { break };
             match kind {
                 EntryKind::Blob => {
-                    if all.note(verify_packed_blob(pack, &row)).is_some() {
+                    // That its row has the digest for a name was checked when it was read.
+                    if all.note(pack.check_value(&row)).is_some() {
                         all.blob(row.size);
                     }
                 }
@@ -240,11 +236,6 @@ fn verify_pack(pack: &Arc<Pack>, targets: &dyn Targets, limits: &Limits, all: &m
     all.report.packs = all.report.packs.saturating_add(u64::from(all.report.problems.len() == before));
 }
 
-fn verify_packed_blob(pack: &Pack, row: &PackRow) -> Result<(), StoreError> {
-    pack.check_value(row)?;
-    check_content(pack.path(), "content hash in a row", &ContentHash(row.digest), &ContentHash(row.name))
-}
-
 /// The record of a row.
 pub(crate) fn packed_record(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<Record, StoreError> {
     check_rows(pack.path(), record::rows_in(row.size), limits)?;
@@ -254,8 +245,13 @@ pub(crate) fn packed_record(pack: &Pack, row: &PackRow, limits: &Limits) -> Resu
 
 /// A plan all of whose bytes are good, and whose code objects are there.
 fn verify_plan(path: &Path, plan: &PlanBytes, targets: &dyn Targets) -> Result<PlanRef, StoreError> {
+    plan.view().verify().map_err(damaged(path))?;
+    verify_code_objects(plan, targets)
+}
+
+/// The same of a plan whose bytes are known to be good.
+fn verify_code_objects(plan: &PlanBytes, targets: &dyn Targets) -> Result<PlanRef, StoreError> {
     let view = plan.view();
-    view.verify().map_err(damaged(path))?;
     let id = view.plan_ref();
     for Digest { hash, size } in code_objects(&view) {
         let place = targets.place(EntryKind::Blob, &hash.0);
@@ -323,11 +319,8 @@ fn verify_names(root: &Path, all: &mut Findings) {
     }
 }
 
-/// Size of a good blob; `None` when it has vanished.
-fn verify_blob(path: &Path, name: &[u8; 32]) -> Result<Option<u64>, StoreError> {
-    let Some(file) = entry::open(path)? else { return Ok(None) };
-    let size = file.size();
-    let found = file.hash().map_err(StoreError::io("read", path))?;
-    check_content(path, "content hash", &ContentHash(*found.as_bytes()), &ContentHash(*name))?;
-    Ok(Some(size))
+/// A good file and its size; `None` when it has vanished.
+fn check_listed(kind: EntryKind, name: &[u8; 32], path: &Path, limits: &Limits) -> Result<Option<(Sound, u64)>, StoreError> {
+    let Some(file) = walk::open_listed(path)? else { return Ok(None) };
+    entry::check_loose(kind, name, path, &file, limits).map(|sound| Some((sound, file.size())))
 }

@@ -3,14 +3,10 @@
 use super::error::PackError;
 use super::format::{ALIGN, root_hasher, round_up};
 use super::reader::{Pack, PackRow};
-use crate::{Blob, EntryKind, Limits, StoreError};
+use crate::{Blob, EntryKind, Limits, StoreError, record};
 use hipplan_serialize::ContentHash;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Sizes of a record's header and rows, as `docs/format.md` has them.
-const RECORD_HEADER: u64 = 96;
-const RECORD_ROW: u64 = 80;
 
 /// What is in a pack of which every byte has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,9 +53,7 @@ pub fn find_in_pack(path: &Path, kind: EntryKind, name: &[u8; 32], limits: &Limi
     let max = match kind {
         EntryKind::Blob => limits.max_blob_bytes,
         EntryKind::Plan => limits.max_plan_bytes,
-        EntryKind::PlanRecord | EntryKind::Selection => {
-            RECORD_HEADER.saturating_add(RECORD_ROW.saturating_mul(limits.max_record_rows.into()))
-        }
+        EntryKind::PlanRecord | EntryKind::Selection => record::size_of_rows(limits.max_record_rows),
     };
     pack.find(kind, name)?.map(|row| pack.blob(&row, max)).transpose()
 }

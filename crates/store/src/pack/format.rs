@@ -11,9 +11,10 @@ const ROOT_CONTEXT: &str = "hipplan pack root 1";
 const HEADER_CONTEXT: &str = "hipplan pack header 1";
 pub(super) const HEADER: usize = 512;
 const SEALED: usize = 480;
-pub(super) const ROW: usize = 80;
+/// Bytes of a row.
+pub(crate) const ROW: usize = 80;
 /// Values, tables and signature blocks start at multiples of it.
-pub(super) const ALIGN: u64 = 64;
+pub(crate) const ALIGN: u64 = 64;
 /// Size of a signature block.
 pub(super) const SIGNATURE: u64 = 128;
 /// No file has more signatures.

@@ -17,6 +17,7 @@ mod writer;
 
 pub use check::{PackFacts, check_pack, find_in_pack};
 pub use error::{EntryId, PackError};
+pub(crate) use format::{ALIGN, ROW};
 pub(crate) use reader::{Pack, PackRow};
 pub(crate) use signature::SignatureBlock;
 pub(crate) use used::Used;

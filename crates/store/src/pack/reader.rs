@@ -2,6 +2,7 @@
 
 use super::error::{EntryId, PackError};
 use super::format::{ALIGN, HEADER, Header, MOST_SIGNATURES, RawRow, Table};
+use crate::fs::PIECE;
 use crate::{Blob, EntryKind, Limits, StoreError, fs};
 use bytemuck::Zeroable;
 use hipplan_serialize::{AlignedBytes, ContentHash};
@@ -10,8 +11,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes that are read and hashed at a time: they stay in the processor's cache in between.
-const PIECE: usize = 1 << 16;
 /// Values of at least this size are given out as part of a mapping. Below it, copying is cheaper than the faults of fresh pages.
 const MAP_FROM: u64 = 256 << 10;
 /// Rows that a lookup reads at once. A bucket that is larger, which takes names that are no digests, is halved until it fits.
@@ -301,7 +300,11 @@ impl Pack {
             Ok(true) => fs::Map::of(&self.file, &self.path).ok(),
             Ok(false) | Err(_) => None,
         };
-        self.map.get_or_init(map).as_ref()?.get(range.start, range.len())
+        // Made outside of the cell: a child that is forked meanwhile must not wait for a thread that it does not have.
+        if self.map.get().is_none() {
+            let _ = self.map.set(map());
+        }
+        self.map.get()?.as_ref()?.get(range.start, range.len())
     }
 
     /// Checks the bytes of an entry without keeping them.

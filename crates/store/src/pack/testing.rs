@@ -23,6 +23,18 @@ pub fn write_pack(
     Ok(written.root)
 }
 
+/// Whether large values are given out as parts of a mapping, of a pack that stands in this folder.
+///
+/// # Errors
+/// The folder cannot be asked.
+pub fn maps_in(folder: &Path) -> std::io::Result<bool> {
+    let path = folder.join("maps-in");
+    fs::write_new(&path, b"x", 0o600)?;
+    let is_local = fs::open(&path).and_then(|file| file.map_or(Ok(false), |file| fs::is_local(&file, &path)));
+    fs::unlink(&path)?;
+    is_local
+}
+
 /// An open pack.
 #[derive(Debug, Clone)]
 pub struct OpenPack(Arc<Pack>);

@@ -4,6 +4,7 @@ mod damage;
 mod hostile;
 mod roundtrip;
 
+use super::testing::maps_in;
 use super::*;
 use crate::{Blob, EntryKind, Limits, StoreError, fs};
 use hipplan_serialize::AlignedBytes;

@@ -29,13 +29,11 @@ impl Used {
         (read == stamp.len()).then(|| u32::from_le_bytes(stamp)).filter(|&hours| hours != 0)
     }
 
-    /// Notes that a row was used. Written only where it says something else.
-    pub(crate) fn stamp(&self, ordinal: u32, hours: u32) {
-        let Some(place) = self.place(ordinal) else { return };
-        if self.get(ordinal) != Some(hours) {
-            // What cannot be noted is forgotten.
-            let _ = self.file.write_some(place, &hours.to_le_bytes());
-        }
+    /// Notes that a row was used, and tells whether that stands there now. Written only where it says something else.
+    pub(crate) fn stamp(&self, ordinal: u32, hours: u32) -> bool {
+        let Some(place) = self.place(ordinal) else { return false };
+        let stamp = hours.to_le_bytes();
+        self.get(ordinal) == Some(hours) || self.file.write_some(place, &stamp).is_ok_and(|written| written == stamp.len())
     }
 
     /// Writes the stamps of the first rows in one piece: those of a pack that nobody uses yet.
@@ -63,8 +61,8 @@ mod tests {
         assert!(Used::open(&pack, 3, false).is_none());
         let used = Used::open(&pack, 3, true).unwrap();
         assert_eq!((0..4).map(|row| used.get(row)).collect::<Vec<_>>(), [None; 4]);
-        used.stamp(1, 495_000);
-        used.stamp(3, 495_000);
+        assert!(used.stamp(1, 495_000));
+        assert!(!used.stamp(3, 495_000), "no such row");
         assert_eq!([used.get(0), used.get(1), used.get(2)], [None, Some(495_000), None]);
         assert_eq!(std::fs::metadata(dir.path().join("00000001-ab.used")).unwrap().len(), 8, "no row 3, no stamp");
 
@@ -84,9 +82,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pack = dir.path().join("p.pack");
         let used = Used::open(&pack, 2, true).unwrap();
-        with_hook(|_: Op<'_>| Verdict::Fail(libc::EIO), || used.stamp(0, 9));
+        assert!(!with_hook(|_: Op<'_>| Verdict::Fail(libc::EIO), || used.stamp(0, 9)));
         assert_eq!(used.get(0), None);
-        with_hook(|_: Op<'_>| Verdict::Short(2), || used.stamp(0, 0x0102_0304));
+        assert!(!with_hook(|_: Op<'_>| Verdict::Short(2), || used.stamp(0, 0x0102_0304)));
         assert_eq!(used.get(0), None, "half a stamp");
         std::fs::remove_file(dir.path().join("p.used")).unwrap();
         std::fs::create_dir(dir.path().join("p.used")).unwrap();

@@ -101,7 +101,7 @@ fn compact(
     options: &CompactOptions,
     progress: &dyn UpkeepProgress,
 ) -> Result<CompactReport, StoreError> {
-    if !options.files && !packs_to_fold(&directory.packs().listed(), options).contains(&true) {
+    if !options.files && !packs_to_fold(&directory.packs().listed().0, options).contains(&true) {
         return Ok(CompactReport::default());
     }
     directory.uses_folder(PACKS)?;

@@ -9,13 +9,11 @@ use super::sweep::namings_of;
 use super::table::{Copied, Marks};
 use super::usage::Usage;
 use crate::EntryKind;
+use crate::pack::{ALIGN, ROW};
 use std::collections::HashSet;
 
 /// Bytes of a pack of which one part in so many is dead before it is written anew without need.
 const DEAD_SHARE: u64 = 4;
-/// Bytes of a row of a pack, and the multiple that values begin at.
-const ROW: u64 = 80;
-const ALIGN: u64 = 64;
 
 /// What is to be done, and what it is thought to bring.
 #[derive(Debug)]
@@ -297,5 +295,5 @@ fn add(counts: &mut [u32], at: u32, more: u32) {
 
 /// Bytes that an entry takes in a pack.
 fn in_pack(copy: &Copied) -> u64 {
-    copy.size.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX).saturating_add(ROW)
+    copy.size.checked_next_multiple_of(ALIGN).unwrap_or(u64::MAX).saturating_add(ROW as u64)
 }

@@ -3,11 +3,9 @@
 use super::problems::Problems;
 use super::progress::Counter;
 use super::stamps::RowStamps;
-use crate::layer::{Directory, check_blob_size, check_plan_size, check_rows, hours, walk};
+use crate::layer::{Directory, hours, walk};
 use crate::pack::{NewEntry, Pack, Sink};
-use crate::plans::{check_root, damaged};
-use crate::{EntryKind, Limits, StoreError, entry, fs, record};
-use hipplan_serialize::plan::PlanView;
+use crate::{EntryKind, Limits, StoreError, entry, fs};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -109,12 +107,7 @@ impl<'d> Gathered<'d> {
 
     fn add_loose(&mut self, kind: EntryKind, name: [u8; 32], path: &std::path::Path, file: &fs::OpenFile) {
         let size = file.size();
-        let fits = match kind {
-            EntryKind::Blob => check_blob_size(path, size, self.limits),
-            EntryKind::Plan => check_plan_size(path, size, self.limits),
-            EntryKind::PlanRecord | EntryKind::Selection => check_rows(path, record::rows_in(size), self.limits),
-        };
-        if let Err(error) = fits {
+        if let Err(error) = entry::check_limits(kind, path, size, self.limits) {
             return self.outcome.left(error);
         }
         if matches!(kind, EntryKind::PlanRecord | EntryKind::Selection) {
@@ -122,7 +115,7 @@ impl<'d> Gathered<'d> {
                 Ok(bytes) => bytes,
                 Err(error) => return self.outcome.left(error),
             };
-            if let Err(error) = check(kind, &name, path, &bytes) {
+            if let Err(error) = entry::check_bytes(kind, &name, path, &bytes) {
                 return self.refuse_loose(kind, &name, path, file, error);
             }
             if self.held_bytes.saturating_add(bytes.len()) <= MOST_HELD {
@@ -138,7 +131,7 @@ impl<'d> Gathered<'d> {
     /// A loose file that is not packed: set aside if it is damaged, else it stays.
     fn refuse_loose(&mut self, kind: EntryKind, name: &[u8; 32], path: &std::path::Path, file: &fs::OpenFile, error: StoreError) {
         if error.is_damage() {
-            self.directory.set_aside(kind, name, path, file, &error);
+            self.directory.set_aside(kind, name, path, file, &error, self.limits);
             self.directory.faults().entry(&error);
             self.outcome.damaged = self.outcome.damaged.saturating_add(1);
             self.outcome.problems.note(error);
@@ -284,7 +277,7 @@ impl<'d> Gathered<'d> {
             return Err(gone(std::io::ErrorKind::Interrupted));
         }
         let bytes = file.read().map_err(StoreError::io("read", &path))?;
-        check(kind, name, &path, &bytes)?;
+        entry::check_bytes(kind, name, &path, &bytes)?;
         take(&bytes)
     }
 
@@ -344,24 +337,5 @@ impl<'d> Gathered<'d> {
     /// The packs that were folded, with their stamps.
     pub(super) fn folded_packs(&self) -> impl Iterator<Item = (&Arc<Pack>, &RowStamps)> {
         self.packs.iter().enumerate().filter_map(|(number, pack)| Some((pack, self.used.get(&number).filter(|_| self.folds(number))?)))
-    }
-}
-
-/// Whether bytes are what the name says. Those of another version are not known to be, and are not taken.
-fn check(kind: EntryKind, name: &[u8; 32], path: &std::path::Path, bytes: &[u8]) -> Result<(), StoreError> {
-    match kind {
-        EntryKind::Blob => {
-            let found = hipplan_serialize::Digest::of(bytes).hash;
-            entry::check_content(path, "content hash", &found, &hipplan_serialize::ContentHash(*name))
-        }
-        EntryKind::Plan => {
-            let view = PlanView::open(bytes).map_err(damaged(path))?;
-            view.verify().map_err(damaged(path))?;
-            check_root(path, &view, name).map(drop)
-        }
-        EntryKind::PlanRecord | EntryKind::Selection => {
-            let decoded = record::decode(kind, name, bytes);
-            decoded.map(drop).map_err(|cause| StoreError::Record { path: path.to_owned(), cause })
-        }
     }
 }

@@ -132,7 +132,7 @@ impl Store {
         }
         let loose = walk::files(directory.root(), EntryKind::Plan).flatten();
         let loose = loose.filter_map(|(_, path)| directory.open_loose_plan(&path, limits).ok().flatten());
-        let packs = directory.packs().listed();
+        let (packs, _) = directory.packs().listed();
         let packed = packs.iter().flat_map(|pack| {
             let rows = pack.rows(EntryKind::Plan).map_while(Result::ok);
             rows.filter_map(|row| packed_plan(pack, &row, limits).ok())

@@ -4,21 +4,21 @@ use super::gc::{GcOptions, GcReport, alone, collect};
 use super::leftovers::clear;
 use super::problems::Problems;
 use super::progress::{Counter, UpkeepProgress};
-use super::reach::{Holdings, Wanted, read_loose_record};
+use super::reach::{Holdings, Wanted};
 use super::removal::Removal;
 use super::rewrite::{NewRows, publish_rows};
 use super::stamps::RowStamps;
 use super::sweep::{Sweep, Swept};
 use super::table::Marks;
 use super::trash;
-use crate::entry::{self, check_content};
+use crate::entry;
 use crate::layer::{Directory, packed_plan, packed_record, walk};
 use crate::layout::{self, PACKS, QUARANTINE};
 use crate::pack::{NewEntry, Pack, PackRow};
-use crate::plans::{check_root, damaged};
+use crate::plans::damaged;
 use crate::record::{self, RecordKind};
 use crate::{EntryKind, Limits, Store, StoreError, fs};
-use hipplan_serialize::{ContentHash, PlanRef, RootHash};
+use hipplan_serialize::{PlanRef, RootHash};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -316,22 +316,8 @@ fn leading_nowhere(holdings: &Holdings) -> Removal {
 
 /// Every byte of a loose file is what its name says.
 fn check_loose(kind: EntryKind, name: &[u8; 32], path: &Path, limits: &Limits) -> Result<(), StoreError> {
-    match kind {
-        EntryKind::Blob => {
-            let Some(file) = entry::open(path)? else { return Ok(()) };
-            let found = file.hash().map_err(StoreError::io("read", path))?;
-            check_content(path, "content hash", &ContentHash(*found.as_bytes()), &ContentHash(*name))
-        }
-        EntryKind::Plan => {
-            let Some(file) = entry::open(path)? else { return Ok(()) };
-            crate::layer::check_plan_size(path, file.size(), limits)?;
-            let bytes = file.read().map_err(StoreError::io("read", path))?;
-            let view = hipplan_serialize::plan::PlanView::open(&bytes).map_err(damaged(path))?;
-            view.verify().map_err(damaged(path))?;
-            check_root(path, &view, name).map(drop)
-        }
-        EntryKind::PlanRecord | EntryKind::Selection => read_loose_record(kind, name, path, limits).map(drop),
-    }
+    let Some(file) = walk::open_listed(path)? else { return Ok(()) };
+    entry::check_loose(kind, name, path, &file, limits).map(drop)
 }
 
 /// Every byte of an entry of a pack is what its row says, and what its name says.

@@ -307,7 +307,7 @@ impl<'s> Sweep<'s> {
         let row = PlanRef { key, root: RootHash(copy.name), size: copy.size };
         // As a publisher does: other upkeep that takes the plan away sees the stamp, or the plan is found to be gone here.
         let missing = |path| StoreError::MissingTarget { path, what: "plan", named_by: format!("plan key {key}") };
-        match self.directory.require_durable(EntryKind::Plan, &copy.name, copy.size, missing) {
+        match self.directory.require_now(EntryKind::Plan, &copy.name, copy.size, missing) {
             Ok(()) => {}
             Err(error) if error.is_damage() => return Ok(()),
             Err(error) => return Err(error),

@@ -20,11 +20,10 @@
 //! more. Age plays no part, for the age of a file says nothing about when it was taken away. What it names may have gone meanwhile; then
 //! it is deleted, since nobody may have relied on it: a publisher stamps what it names, and what is freshly stamped is not removed.
 
+use crate::entry::Sound;
 use crate::layer::{Directory, walk};
 use crate::layout::{self, PACKS, TRASH};
-use crate::plans::{check_root, code_objects};
-use crate::{EntryKind, StoreError, entry, fs, record};
-use hipplan_serialize::plan::PlanView;
+use crate::{EntryKind, Limits, StoreError, entry, fs};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -99,6 +98,17 @@ impl Condemned<'_> {
     pub(crate) fn put_back(mut self) -> Result<bool, StoreError> {
         self.is_decided = true;
         give_back(self.directory, &self.trash, &self.place)
+    }
+
+    /// Moves it to where damaged entries are kept. `false` when another upkeep has put it back.
+    pub(crate) fn set_aside(mut self, to: &Path) -> Result<bool, StoreError> {
+        match fs::rename_away(&self.trash, to) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(StoreError::io("set aside", &self.trash)(e)),
+        }
+        self.is_decided = true;
+        Ok(true)
     }
 
     /// Deletes it. `false` when another upkeep has put it back: then it has *not* gone, and what it names must stay.
@@ -227,24 +237,23 @@ pub(crate) fn recover(directory: &Directory) -> Result<Vec<PathBuf>, StoreError>
     Ok(put_back)
 }
 
-/// Whether an entry is what its name says, and what it names is there. `None` when it has vanished.
+/// Whether an entry is what its name says, and what it names is there. `None` when it has vanished, or cannot be told: such as where it is
+/// above the limits, which nobody said to be others here.
 fn is_whole(directory: &Directory, kind: EntryKind, name: &[u8; 32], path: &Path) -> Result<Option<bool>, StoreError> {
     let Some(file) = entry::open(path)? else { return Ok(None) };
     let has = |kind, name: &[u8; 32]| has(directory, kind, name);
-    let read = || file.read().map_err(StoreError::io("read", path));
-    Ok(Some(match kind {
-        EntryKind::Blob => *file.hash().map_err(StoreError::io("read", path))?.as_bytes() == *name,
-        EntryKind::Plan => match PlanView::open(&read()?) {
-            Ok(view) => check_root(path, &view, name).is_ok() && code_objects(&view).all(|blob| has(EntryKind::Blob, &blob.hash.0)),
-            Err(error) => error.is_too_old() || error.is_too_new(),
-        },
-        EntryKind::PlanRecord | EntryKind::Selection => match record::decode(kind, name, &read()?) {
-            Ok(record) => record.rows.iter().all(|plan| {
+    match entry::check_loose(kind, name, path, &file, &Limits::default()) {
+        Ok(Sound::Blob) => Ok(Some(true)),
+        Ok(Sound::Plan(plan)) => Ok(Some(plan.code_objects().all(|blob| has(EntryKind::Blob, &blob.hash.0)))),
+        Ok(Sound::Record(record)) => {
+            Ok(Some(record.rows.iter().all(|plan| {
                 has(EntryKind::Plan, &plan.root.0) && (kind == EntryKind::PlanRecord || has(EntryKind::PlanRecord, &plan.key.0))
-            }),
-            Err(error) => matches!(error, crate::RecordError::TooOld { .. } | crate::RecordError::TooNew { .. }),
-        },
-    }))
+            })))
+        }
+        Err(error) if error.is_damage() => Ok(Some(false)),
+        Err(error) if error.is_too_old() || error.is_too_new() => Ok(Some(true)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a folder has an entry, good or bad.
@@ -257,7 +266,7 @@ pub(super) fn has(directory: &Directory, kind: EntryKind, name: &[u8; 32]) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mode;
+    use crate::{Mode, record};
     use std::cell::Cell;
     use std::rc::Rc;
 

@@ -66,6 +66,8 @@ pub struct StoreStat {
     pub leftovers: u64,
     /// Damaged entries that were set aside.
     pub quarantined: u64,
+    /// Packs that cannot be opened, which [`Store::verify`] tells of: what is in them is not counted above, but for the bytes of the files.
+    pub unread_packs: u64,
     /// Sets of pins.
     pub pins: u64,
 }
@@ -91,7 +93,8 @@ impl Store {
 pub(crate) fn stat_directory(directory: &Directory) -> Result<StoreStat, StoreError> {
     let mut stat = StoreStat { usage: measure(directory)?, ..StoreStat::default() };
     let root = directory.root();
-    let packs = directory.packs().listed();
+    let (packs, faults) = directory.packs().listed();
+    stat.unread_packs = faults.len() as u64;
     stat.packs = packs.len() as u64;
     stat.pack_bytes = packs.iter().fold(0, |sum, pack| pack.bytes().saturating_add(sum));
     let stamps: Vec<RowStamps> = packs.iter().map(|pack| RowStamps::of(pack)).collect();
@@ -232,7 +235,8 @@ pub(crate) fn entries_of_directory(directory: &Directory, kind: EntryKind) -> im
         let info = file.and_then(|(name, path)| Ok(size_of(&path)?.map(|(size, used)| EntryInfo { kind, name, size, used, path })));
         info.transpose()
     });
-    loose.chain(directory.packs().listed().into_iter().flat_map(move |pack| entries_of_pack(pack, kind)))
+    let (packs, faults) = directory.packs().listed();
+    loose.chain(faults.into_iter().map(Err)).chain(packs.into_iter().flat_map(move |pack| entries_of_pack(pack, kind)))
 }
 
 /// The entries of a pack.

@@ -80,7 +80,7 @@ pub(super) fn put_record_loose(directory: &Directory, kind: EntryKind, name: &[u
     let Ok(record) = record::decode(kind, name, bytes) else { return Ok(()) };
     let require = |of: EntryKind, named: &[u8; 32], size: u64| {
         let named_by = format!("{} {}", kind.word(), ContentHash(*name));
-        match directory.require_durable(of, named, size, |path| StoreError::MissingTarget { path, what: of.word(), named_by }) {
+        match directory.require_now(of, named, size, |path| StoreError::MissingTarget { path, what: of.word(), named_by }) {
             Ok(()) => Ok(true),
             Err(error) if error.is_damage() => Ok(false),
             Err(error) => Err(error),

@@ -1,5 +1,7 @@
 use super::common::{new_store, only_file, plan, put, selection_key, warnings};
+use super::compact::compact;
 use hipplan_serialize::Digest;
+use hipplan_store::testing::{Op, Verdict, with_hook};
 use hipplan_store::{Lookup, Miss, Mode, Persisted, Store, StoreError};
 use std::fs;
 use std::path::Path;
@@ -249,4 +251,75 @@ fn a_store_removed_under_a_writer_is_made_again() {
     let again = Store::open(store.root(), Mode::ReadOnly).unwrap();
     assert!(again.get_blob(&id).hit().is_some());
     assert!(again.verify().is_clean());
+}
+
+#[test]
+fn a_file_of_any_size_costs_no_memory() {
+    // A hole of a tebibyte takes no room on a disk, and none in memory or time if nobody reads it.
+    const HOLE: u64 = 1 << 40;
+    let (_dir, store) = new_store();
+    let blob = store.put_blob(b"machine code").unwrap().id;
+    let id = put(&store, &plan(b"graph", 100, &[blob]));
+    let key = selection_key(b"graph");
+    assert!(store.put_selection(&key, &[id]).unwrap().is_persisted());
+    let grow = |path: &Path| fs::File::options().write(true).open(path).unwrap().set_len(HOLE).unwrap();
+    let paths = ["objects", "plans", "index/plan", "index/select"].map(|folder| only_file(&store, folder));
+    paths.iter().for_each(|path| grow(path));
+    let report = store.verify();
+    assert_eq!(report.problems.iter().map(|p| p.code()).collect::<Vec<_>>(), ["limit"; 4], "{report:?}");
+    let ((), warned) = warnings(|| {
+        assert!(matches!(fault(store.get_blob(&blob)), StoreError::Size { .. }));
+        assert!(matches!(fault(store.get_plan(&id)), StoreError::Size { .. }));
+        assert!(matches!(fault(store.find_plan(&id.key)), StoreError::Limit { .. }));
+        assert!(matches!(fault(store.find_selection(&key)), StoreError::Limit { .. }));
+    });
+    assert_eq!(warned.len(), 4, "{warned:?}");
+    // Those whose address has a size are set aside; records of any size may be somebody's with other limits.
+    assert!(matches!(store.get_blob(&blob), Lookup::Miss(Miss::Absent)));
+    assert!(matches!(store.get_plan(&id), Lookup::Miss(Miss::Absent)));
+    assert_eq!(store.verify().quarantined.len(), 2);
+    // What a kill left in the trash is looked at by the next upkeep, and stays there if it cannot be.
+    let trash = store.root().join("trash");
+    let left = trash.join(format!("blob-{}-00000001", blob.hash));
+    fs::write(&left, "").unwrap();
+    grow(&left);
+    assert_eq!(compact(&store).put_back.len(), 0);
+    assert!(left.exists());
+    store.repair(&Default::default(), &()).unwrap();
+    fs::remove_file(&left).unwrap();
+}
+
+/// Damages the only blob of a store, and puts it anew, as another process would, at the moment in which the damaged file is renamed.
+fn put_anew_while_it_is_set_aside(store: &Store, id: &Digest, more: impl Fn(Op<'_>) -> Verdict + 'static) -> std::path::PathBuf {
+    let path = only_file(store, "objects");
+    fs::write(&path, "damaged").unwrap();
+    let (at, temp) = (path.clone(), store.root().join("tmp/new"));
+    let hook = move |op: Op<'_>| {
+        if matches!(op, Op::Rename { from, .. } if from == at) {
+            fs::write(&temp, "machine code").unwrap();
+            fs::rename(&temp, &at).unwrap();
+        }
+        more(op)
+    };
+    with_hook(hook, || assert_eq!(fault(store.get_blob(id)).code(), "damaged"));
+    path
+}
+
+#[test]
+fn a_good_file_that_comes_while_a_damaged_one_is_set_aside_stays() {
+    let (_dir, store) = new_store();
+    let id = store.put_blob(b"machine code").unwrap().id;
+    let path = put_anew_while_it_is_set_aside(&store, &id, |_| Verdict::Go);
+    assert_eq!(fs::read(&path).unwrap(), b"machine code");
+    assert!(store.get_blob(&id).hit().is_some());
+    assert!(store.verify().quarantined.is_empty());
+
+    // Killed before it goes back: the next upkeep puts it back.
+    let dies = |op: Op<'_>| if op.name() == "rename-new" { Verdict::Fail(libc::EIO) } else { Verdict::Go };
+    let path = put_anew_while_it_is_set_aside(&store, &id, dies);
+    assert!(!path.exists());
+    let report = store.verify();
+    assert_eq!((report.quarantined.len(), report.leftovers.len()), (0, 1), "{report:?}");
+    assert_eq!(compact(&Store::open(store.root(), Mode::ReadWrite).unwrap()).put_back, [path]);
+    assert!(store.get_blob(&id).hit().is_some());
 }

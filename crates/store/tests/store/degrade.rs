@@ -1,11 +1,16 @@
 use super::child;
 use super::common::{new_store, only_file, plan, put, selection_key, tree, warnings};
+use super::upkeep::{has_graph, pack_up, put_graph};
+use hipplan_serialize::Digest;
+use hipplan_store::testing::{Op, Verdict, with_hook};
 use hipplan_store::{Lookup, Miss, Mode, Persisted, Store, StoreError};
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Places that refuse a store even to root.
 fn impossible_places(dir: &Path) -> Vec<PathBuf> {
@@ -131,7 +136,11 @@ pub(crate) fn without_permission(root: &Path) {
     let ((), warned) = warnings(|| {
         let store = Store::open_or_degrade(root);
         assert_eq!(store.iter_plans().filter_map(Result::ok).count(), 1);
-        assert!(matches!(store.put_plan(&kept).unwrap().persisted, Persisted::Unchanged));
+        // What is there, and can be neither stamped nor written anew, may be removed at any moment by whoever owns the store.
+        match store.put_plan(&kept).unwrap().persisted {
+            Persisted::No(error) => assert_eq!(error.code(), "no-permission", "{error}"),
+            other => panic!("{other:?}"),
+        }
         for i in 0..3_u8 {
             match store.put_blob(&[i]).unwrap().persisted {
                 Persisted::No(error) => assert_eq!(error.code(), "no-permission", "{error}"),
@@ -212,4 +221,134 @@ fn a_write_that_stops_half_way_leaves_nothing() {
     let report = store.verify();
     assert!(report.is_clean() && report.leftovers.is_empty(), "{report:?}");
     assert_eq!(report.blobs, 1);
+}
+
+/// Runs a body whose files cannot be stamped, as those of another user cannot.
+fn without_stamps<T>(body: impl FnOnce() -> T) -> T {
+    let is_stamp = |op: &Op<'_>| op.name() == "touch" || op.name() == "create" && op.path().extension().is_some_and(|e| e == "used");
+    with_hook(move |op: Op<'_>| if is_stamp(&op) { Verdict::Fail(libc::EPERM) } else { Verdict::Go }, body)
+}
+
+#[test]
+fn what_cannot_be_stamped_is_written_anew() {
+    let (dir, store) = new_store();
+    let file = |blob: Digest| plan(b"graph", 100, &[blob]);
+    let blob = store.put_blob(b"machine code").unwrap().id;
+    let id = put(&store, &file(blob));
+    let key = selection_key(b"graph");
+    assert!(store.put_selection(&key, &[id]).unwrap().is_persisted());
+    let folders = ["objects", "plans", "index/plan", "index/select"];
+    let inodes = || folders.map(|folder| fs::metadata(only_file(&store, folder)).unwrap().ino());
+    // A second name keeps the number of an inode from being used again.
+    let hold = |path: &Path, name: &str| fs::hard_link(path, dir.path().join(name)).unwrap();
+    folders.iter().for_each(|folder| hold(&only_file(&store, folder), &folder.replace('/', "-")));
+    // Found in place by puts of their own.
+    let before = inodes();
+    without_stamps(|| {
+        assert!(matches!(store.put_blob(b"machine code").unwrap().persisted, Persisted::Unchanged));
+        assert!(matches!(store.put_plan(&file(blob)).unwrap().persisted, Persisted::Unchanged));
+        assert!(matches!(store.put_selection(&key, &[id]).unwrap(), Persisted::Unchanged));
+    });
+    let after = inodes();
+    assert!(before.iter().zip(&after).all(|(before, after)| before != after), "{before:?} {after:?}");
+    // Named by others.
+    hold(&only_file(&store, "objects"), "again");
+    without_stamps(|| {
+        put(&store, &plan(b"other", 10, &[blob]));
+        assert!(store.put_selection(&selection_key(b"other"), &[id]).unwrap().is_persisted());
+    });
+    assert_ne!(fs::metadata(blob_path(&store, &blob)).unwrap().ino(), after[0]);
+    assert!(store.verify().is_clean());
+    assert_eq!(fs::read_dir(store.root().join("tmp")).unwrap().count(), 0);
+}
+
+fn blob_path(store: &Store, blob: &Digest) -> PathBuf {
+    let name = blob.hash.to_string();
+    store.root().join(format!("objects/{}/{}", &name[..2], &name[2..]))
+}
+
+#[test]
+fn what_cannot_be_stamped_in_a_pack_is_written_beside_it() {
+    let (_dir, store) = new_store();
+    let blob = store.put_blob(b"machine code").unwrap().id;
+    let id = put(&store, &plan(b"graph", 100, &[blob]));
+    pack_up(&store, 1);
+    let loose = |folder| tree(&store.root().join(folder)).values().filter(|bytes| bytes.is_some()).count();
+    assert_eq!(["objects", "plans", "index"].map(loose), [0; 3]);
+    assert!(store.get_blob(&blob).hit().is_some());
+    without_stamps(|| _ = put(&Store::open(store.root(), Mode::ReadWrite).unwrap(), &plan(b"other", 10, &[blob])));
+    assert_eq!(["objects", "plans", "index"].map(loose), [1, 1, 1], "the blob, the other plan and its record");
+    without_stamps(|| {
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        assert!(store.put_selection(&selection_key(b"graph"), &[id]).unwrap().is_persisted());
+        assert!(matches!(store.put_plan(&plan(b"graph", 100, &[blob])).unwrap().persisted, Persisted::Unchanged));
+    });
+    assert_eq!(["objects", "plans", "index"].map(loose), [1, 2, 3]);
+    assert!(store.verify().is_clean());
+}
+
+/// Runs a body; gives how often the folder of packs was listed, and how often a file in it was opened.
+fn counted(body: impl FnOnce()) -> [u32; 2] {
+    let counts = Rc::new(Cell::new([0; 2]));
+    let count = Rc::clone(&counts);
+    let hook = move |op: Op<'_>| {
+        let [lists, opens] = count.get();
+        let is_list = op.name() == "list" && op.path().ends_with("packs");
+        let is_open = op.name() == "open" && op.path().extension().is_some_and(|e| e == "pack");
+        count.set([lists + u32::from(is_list), opens + u32::from(is_open)]);
+        Verdict::Go
+    };
+    with_hook(hook, body);
+    counts.get()
+}
+
+/// Sets the time of last change of the folder of packs.
+fn set_changed(store: &Store, to: SystemTime) {
+    fs::File::open(store.root().join("packs")).unwrap().set_modified(to).unwrap();
+}
+
+#[test]
+fn a_pack_that_cannot_be_opened_is_not_opened_again_and_again() {
+    let (_dir, store) = new_store();
+    put_graph(&store, 1, 100);
+    pack_up(&store, 1);
+    put_graph(&store, 2, 100);
+    let bad = pack_up(&store, 2);
+    let bytes = fs::read(&bad).unwrap();
+    fs::write(&bad, [&bytes[..100], &[1], &bytes[101..]].concat()).unwrap();
+    set_changed(&store, SystemTime::now() - Duration::from_secs(3600));
+    let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    let [lists, opens] = counted(|| {
+        for n in 0..100_u8 {
+            assert!(matches!(store.get_blob(&Digest::of(&[n; 3])), Lookup::Miss(Miss::Fault(StoreError::Pack { .. }))));
+        }
+    });
+    assert_eq!(opens, 2, "each pack once");
+    assert!(lists <= 50, "{lists} listings for 100 misses");
+    assert!(has_graph(&store, 1));
+    // In its place comes a good one.
+    fs::write(store.root().join("tmp/good"), &bytes).unwrap();
+    fs::rename(store.root().join("tmp/good"), &bad).unwrap();
+    assert!(has_graph(&store, 2));
+    assert!(matches!(store.get_blob(&Digest::of(b"nowhere")), Lookup::Miss(Miss::Absent)));
+}
+
+#[test]
+fn a_folder_of_packs_that_was_changed_in_the_future_settles() {
+    let (_dir, store) = new_store();
+    put_graph(&store, 1, 100);
+    pack_up(&store, 1);
+    set_changed(&store, SystemTime::now() + Duration::from_secs(1_000_000));
+    let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    let miss = || counted(|| assert!(store.get_blob(&Digest::of(b"nowhere")).hit().is_none()));
+    assert_ne!(miss()[0], 0);
+    let from = Instant::now();
+    while miss()[0] != 0 {
+        assert!(from.elapsed() < Duration::from_secs(60), "it never settles");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // What comes is seen all the same.
+    put_graph(&store, 2, 100);
+    pack_up(&store, 2);
+    assert!(has_graph(&store, 2));
 }

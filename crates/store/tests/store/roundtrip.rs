@@ -1,7 +1,11 @@
 use super::common::{is_new, new_store, plan, plan_of_engine, put, selection_key, tree, warnings};
+use super::upkeep::pack_up;
 use hipplan_serialize::{ContentHash, Digest};
+use hipplan_store::testing::{Op, Verdict, with_hook};
 use hipplan_store::{Limits, Lookup, Miss, Mode, Persisted, Store, StoreError};
-use std::os::unix::fs::PermissionsExt;
+use std::cell::Cell;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::rc::Rc;
 
 #[test]
 fn blobs_come_back_aligned() {
@@ -188,4 +192,61 @@ fn a_store_is_shared_between_threads() {
     fn shared<T: Send + Sync + Clone>() {}
     shared::<Store>();
     shared::<hipplan_store::PlanBytes>();
+}
+
+#[test]
+fn what_upkeep_has_taken_away_to_look_at_it_again_is_waited_for() {
+    // A gc that writes a pack anew takes its name away, and puts what is in use beside it before it is deleted: here at the first look of the
+    // put into the trash, and at later ones.
+    for at in 1..=4 {
+        let (_dir, store) = new_store();
+        let blob = store.put_blob(b"machine code").unwrap().id;
+        let path = super::common::only_file(&store, "objects");
+        let pack = pack_up(&store, 1);
+        let condemned = store.root().join("trash").join(pack.file_name().unwrap());
+        std::fs::create_dir(store.root().join("trash")).unwrap();
+        std::fs::rename(&pack, &condemned).unwrap();
+        let file = plan(b"graph", 10, &[blob]);
+        let looks = Rc::new(Cell::new(0));
+        let count = Rc::clone(&looks);
+        let hook = move |op: Op<'_>| {
+            if op.name() == "list" && op.path().ends_with("trash") {
+                count.set(count.get() + 1);
+                if count.get() == at {
+                    std::fs::write(&path, "machine code").unwrap();
+                    std::fs::remove_file(&condemned).unwrap();
+                }
+            }
+            Verdict::Go
+        };
+        let id = with_hook(hook, || put(&store, &file));
+        assert!(looks.get() >= at, "{at}");
+        assert!(store.get_plan(&id).hit().is_some() && store.get_blob(&blob).hit().is_some());
+        assert!(store.verify().is_clean());
+    }
+}
+
+#[test]
+fn another_file_of_a_name_that_was_durable_is_synced() {
+    let (_dir, store) = new_store();
+    let blob = store.put_blob(b"machine code").unwrap().id;
+    let path = super::common::only_file(&store, "objects");
+    let syncs = |graph: &[u8]| {
+        let syncs = Rc::new(Cell::new(0));
+        let (count, blob_path) = (Rc::clone(&syncs), path.clone());
+        let hook = move |op: Op<'_>| {
+            count.set(count.get() + u32::from(op.name() == "sync-file" && op.path() == blob_path));
+            Verdict::Go
+        };
+        let file = plan(graph, 10, &[blob]);
+        with_hook(hook, || _ = put(&store, &file));
+        syncs.get()
+    };
+    assert_eq!(syncs(b"its own"), 0);
+    // Another process removes it, and a third one puts it anew and has not come to its last sync.
+    let before = std::fs::metadata(&path).unwrap().ino();
+    std::fs::write(path.with_extension("new"), "machine code").unwrap();
+    std::fs::rename(path.with_extension("new"), &path).unwrap();
+    assert_ne!(std::fs::metadata(&path).unwrap().ino(), before);
+    assert_eq!([syncs(b"another's"), syncs(b"known by now")], [1, 0]);
 }

@@ -1,5 +1,7 @@
-use super::common::{new_store, only_file, plan, put, selection_key, tree};
-use hipplan_store::Store;
+use super::common::{new_store, only_file, plan, put, selection_key, tree, warnings};
+use super::upkeep::{has_graph, pack_up, put_graph};
+use hipplan_serialize::Digest;
+use hipplan_store::{EntryKind, Mode, Store};
 use std::fs;
 
 /// A store of one blob, one plan that names it, and its two records.
@@ -118,4 +120,60 @@ fn a_link_in_place_of_a_folder_of_the_store_is_reported_once_and_not_entered() {
         assert!(!report.problems[0].is_damage() && report.leftovers.is_empty(), "{report:?}");
         assert_eq!(store.iter_plans().filter(Result::is_err).count(), usize::from(folder == "plans"));
     }
+}
+
+#[test]
+fn every_pack_that_cannot_be_opened_is_reported_and_the_others_are_used() {
+    let (dir, store) = new_store();
+    let packs = [1, 2, 3].map(|n| {
+        put_graph(&store, n, 100);
+        pack_up(&store, n)
+    });
+    let mut good = Vec::new();
+    for pack in [&packs[0], &packs[2]] {
+        good.push((pack, fs::read(pack).unwrap()));
+        let mut bytes = fs::read(pack).unwrap();
+        bytes[100] ^= 1;
+        fs::write(pack, bytes).unwrap();
+    }
+    let fresh = || Store::open(store.root(), Mode::ReadWrite).unwrap();
+    let report = fresh().verify();
+    let found: Vec<_> = report.problems.iter().map(|p| (p.code(), p.path().unwrap().to_owned())).collect();
+    assert_eq!(found, [("damaged", packs[2].clone()), ("damaged", packs[0].clone())]);
+    assert!(report.problems.iter().all(|p| p.advice().contains("hipplan store repair")), "{report:?}");
+    assert_eq!((report.packs, report.plans), (1, 1));
+
+    let same = fresh();
+    for _ in 0..2 {
+        assert!(has_graph(&same, 2));
+        let plans: Vec<bool> = same.iter_plans().map(|plan| plan.is_ok()).collect();
+        assert_eq!(plans, [false, false, true]);
+        let entries: Vec<bool> = same.entries(EntryKind::Blob).map(|entry| entry.is_ok()).collect();
+        assert_eq!(entries, [false, false, true]);
+        let stat = same.stat().unwrap().remove(0);
+        assert_eq!((stat.packs, stat.unread_packs), (1, 2));
+        assert_eq!(same.verify().problems.len(), 2);
+        let exported = same.export(&dir.path().join("exported.bundle"), &[], &mut |_| true).unwrap();
+        assert_eq!((exported.plans.len(), exported.problems.len()), (1, 2), "{:?}", exported.problems);
+    }
+    let ((), warned) = warnings(|| {
+        for _ in 0..3 {
+            assert!(fresh().get_blob(&Digest::of(b"nowhere")).hit().is_none());
+        }
+    });
+    assert_eq!(warned.len(), 6, "each pack, once a store: {warned:?}");
+
+    // Put right in place, it is used again by those who have met it before.
+    for (pack, bytes) in &good {
+        fs::write(pack, bytes).unwrap();
+    }
+    assert!(same.verify().is_clean());
+    assert!([1, 2, 3].into_iter().all(|n| has_graph(&same, n)));
+    // Nobody is told to delete a pack, nor to repair a bundle.
+    let bundle = dir.path().join("bad.bundle");
+    let mut bytes = fs::read(&packs[0]).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&bundle, bytes).unwrap();
+    let error = Store::open_layer(&bundle).unwrap_err();
+    assert!(error.advice().contains("fetch the bundle anew"), "{}", error.advice());
 }

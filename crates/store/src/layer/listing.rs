@@ -1,0 +1,242 @@
+//! What a listing of the folder of packs gave, how long that holds, and whose turn it is to list.
+
+use crate::pack::{Pack, PackError, Used};
+use crate::{StoreError, fs};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// A listing made this soon after the folder changed may have missed a change of the same tick of the clock.
+const UNSETTLED: Duration = Duration::from_secs(2);
+/// A pack that cannot be opened is tried again after this time,
+const RETRY: Duration = Duration::from_secs(2);
+/// and at once so often where the system refuses, which may be for a moment.
+const TRIES_AT_ONCE: u32 = 3;
+/// How long a thread waits for another one that lists: some thousand times what a listing takes.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const FIRST_NAP: Duration = Duration::from_micros(20);
+const LAST_NAP: Duration = Duration::from_millis(2);
+
+/// What a listing of the folder gave.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// Newest first.
+    pub(super) packs: Arc<[Arc<Pack>]>,
+    pub(super) stamps: Vec<OnceLock<Option<Used>>>,
+    /// Packs that cannot be used.
+    bad: Vec<Bad>,
+    /// The folder, and when it was last changed, as it was before it was listed.
+    of: Option<(fs::Inode, SystemTime)>,
+    /// When this process saw first that it had last been changed then.
+    seen: Option<Instant>,
+    /// When the folder was listed.
+    began: Option<Instant>,
+    /// It can be relied upon that whatever happened since has changed the folder's time.
+    is_settled: bool,
+}
+
+impl Listing {
+    /// A listing of a folder in this state, that is about to be made.
+    pub(super) fn begin(before: &Self, status: &fs::Status) -> Self {
+        let now = Instant::now();
+        let of = Some((status.inode, status.changed));
+        let seen = if before.of == of { before.seen.unwrap_or(now) } else { now };
+        // By the clock of the system, and by our own where that says that the change is yet to come: a clock may have been set back, and a
+        // server's may be ahead. Whoever changes the folder gives it another time by now in either case.
+        let is_old = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
+        let is_settled = is_old || now.duration_since(seen) >= UNSETTLED;
+        Self { of, seen: Some(seen), began: Some(now), is_settled, ..Self::default() }
+    }
+
+    /// What was found.
+    pub(super) fn hold(&mut self, packs: Vec<Arc<Pack>>, bad: Vec<Bad>) {
+        self.stamps = packs.iter().map(|_| OnceLock::new()).collect();
+        self.packs = packs.into();
+        self.bad = bad;
+    }
+
+    /// The folder has changed since its time was taken.
+    pub(super) fn is_after_a_change(&mut self) {
+        self.is_settled = false;
+    }
+
+    /// Whether a listing now would give the same, or at least a listing a moment ago has.
+    pub(super) fn still_holds(&self, status: &fs::Status, is_thorough: bool) -> bool {
+        let is_recent = || self.began.is_some_and(|began| began.elapsed() < RETRY) && !self.faulty().any(Bad::is_to_be_tried);
+        self.is_settled && self.of == Some((status.inode, status.changed)) && (!self.has_faults() || !is_thorough && is_recent())
+    }
+
+    /// Whether it was begun at this time or later.
+    pub(super) fn began_after(&self, from: Instant) -> bool {
+        self.began.is_some_and(|began| began >= from)
+    }
+
+    pub(super) fn has_other_packs(&self, before: &Self) -> bool {
+        self.packs.len() != before.packs.len() || self.packs.iter().zip(&*before.packs).any(|(a, b)| !Arc::ptr_eq(a, b))
+    }
+
+    /// The pack of this path, if it is one that cannot be used.
+    pub(super) fn bad(&self, path: &Path) -> Option<&Bad> {
+        self.bad.iter().find(|bad| bad.path == path)
+    }
+
+    /// Those that were refused for want of a signature are none.
+    fn faulty(&self) -> impl Iterator<Item = &Bad> {
+        self.bad.iter().filter(|bad| !bad.is_refused)
+    }
+
+    pub(super) fn has_faults(&self) -> bool {
+        self.faulty().next().is_some()
+    }
+
+    /// The first of what keeps packs from being opened.
+    pub(super) fn fault(&self) -> Option<StoreError> {
+        self.faulty().next().map(Bad::error)
+    }
+
+    pub(super) fn faults(&self) -> Vec<StoreError> {
+        self.faulty().map(Bad::error).collect()
+    }
+}
+
+/// A pack that cannot be used. It is not opened again and again, as long as it is that file.
+#[derive(Debug, Clone)]
+pub(super) struct Bad {
+    path: PathBuf,
+    /// Inode, time of change and size, where they could be asked for.
+    file: Option<(fs::Inode, SystemTime, fs::Kind)>,
+    tried: Instant,
+    tries: u32,
+    error: Arc<StoreError>,
+    /// It is sound, and lacks the signature that is asked for: which is told once, and is no fault.
+    is_refused: bool,
+}
+
+impl Bad {
+    /// `before` is what was known of it.
+    pub(super) fn new(path: PathBuf, status: Option<fs::Status>, error: StoreError, is_refused: bool, before: Option<&Self>) -> Self {
+        let file = status.as_ref().map(identity);
+        let tries = before.filter(|before| before.file == file).map_or(1, |before| before.tries.saturating_add(1));
+        Self { path, file, tried: Instant::now(), tries, error: Arc::new(error), is_refused }
+    }
+
+    /// Whether it may open now: what the system refuses it may grant the next time. What a file holds stays as it is.
+    fn is_to_be_tried(&self) -> bool {
+        self.error.is_unreadable() && (self.tries < TRIES_AT_ONCE || self.tried.elapsed() >= RETRY)
+    }
+
+    /// The same, if that is what a look at this file would give again.
+    pub(super) fn still_is(&self, status: Option<fs::Status>, is_thorough: bool) -> Option<Self> {
+        let is_the_same = self.file.is_some() && self.file == status.as_ref().map(identity);
+        let is_tried = self.is_to_be_tried() || is_thorough && self.error.is_unreadable();
+        (is_the_same && !is_tried).then(|| self.clone())
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    /// The fault, for whoever has to report it.
+    fn error(&self) -> StoreError {
+        match &*self.error {
+            StoreError::Io { path, action, cause } => {
+                let cause = cause.raw_os_error().map_or_else(|| cause.kind().into(), std::io::Error::from_raw_os_error);
+                StoreError::Io { path: path.clone(), action, cause }
+            }
+            StoreError::FileType { path, found, expected } => StoreError::FileType { path: path.clone(), found, expected },
+            StoreError::Pack { path, cause } => StoreError::Pack { path: path.clone(), cause: cause.clone() },
+            // Nothing else is said of a pack that is opened.
+            other => StoreError::pack(
+                &self.path,
+                PackError::Field { field: "the file", found: other.to_string(), expected: "a pack that opens".into() },
+            ),
+        }
+    }
+}
+
+fn identity(status: &fs::Status) -> (fs::Inode, SystemTime, fs::Kind) {
+    (status.inode, status.changed, status.kind)
+}
+
+/// The right to list, which one thread has at a time.
+///
+/// It is no mutex: nobody waits in it for long, and the child of a fork does not wait for a thread of its parent, which it does not have.
+#[derive(Debug)]
+pub(super) struct Turn<'l> {
+    /// Process whose thread it is, 0 for nobody.
+    lister: &'l AtomicU32,
+    process: u32,
+}
+
+impl<'l> Turn<'l> {
+    /// Waits for it; `None` where that took too long.
+    pub(super) fn take(lister: &'l AtomicU32) -> Option<Self> {
+        let process = std::process::id();
+        let mut nap = FIRST_NAP;
+        let mut from = None;
+        loop {
+            let holder = lister.load(Ordering::Relaxed);
+            // What a parent's thread had when this process was forked is nobody's here.
+            let is_free = holder != process;
+            if is_free && lister.compare_exchange(holder, process, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Some(Self { lister, process });
+            }
+            if from.get_or_insert_with(Instant::now).elapsed() >= LONGEST_WAIT {
+                return None;
+            }
+            thread::sleep(nap);
+            nap = nap.saturating_mul(2).min(LAST_NAP);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Nothing changes where it is not this process's.
+        let _ = self.lister.compare_exchange(self.process, 0, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_lists_and_a_parents_does_not_count() {
+        let lister = AtomicU32::new(0);
+        let turn = Turn::take(&lister).unwrap();
+        assert!(Turn::take(&lister).is_none(), "it is not waited for without end");
+        drop(turn);
+        assert!(Turn::take(&lister).is_some());
+        // As a forked child finds it: a thread of the parent was listing.
+        lister.store(std::process::id().wrapping_add(1), Ordering::Relaxed);
+        let turn = Turn::take(&lister).unwrap();
+        drop(turn);
+        assert_eq!(lister.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_listing_settles_by_either_clock() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut status = fs::status(dir.path()).unwrap();
+        let of = |before: &Listing, status: &fs::Status| Listing::begin(before, status);
+        status.changed = SystemTime::now();
+        assert!(!of(&Listing::default(), &status).still_holds(&status, false), "of this moment");
+        status.changed = SystemTime::now() - UNSETTLED;
+        let settled = of(&Listing::default(), &status);
+        assert!(settled.still_holds(&status, true));
+        // A time to come counts once it has been seen for a while.
+        status.changed = SystemTime::now() + Duration::from_secs(1_000_000);
+        assert!(!settled.still_holds(&status, false));
+        let mut first = of(&settled, &status);
+        assert!(!first.is_settled);
+        first.seen = Instant::now().checked_sub(UNSETTLED);
+        assert!(first.seen.is_some() && of(&first, &status).still_holds(&status, true));
+        // A change in the course of it does not.
+        let mut listing = of(&first, &status);
+        listing.is_after_a_change();
+        assert!(!listing.still_holds(&status, false));
+    }
+}
