@@ -327,7 +327,7 @@ fn what_names_an_entry_that_has_gone_is_left_out_and_the_rest_is_written() {
     for plan in [lost, kept] {
         assert!(group.add_to_set(&of_both, &plan).unwrap().is_persisted());
     }
-    let mut blobs = files(store.root(), "objects").into_iter();
+    let mut blobs = files(store.root(), "objects").into_iter().map(|file| store.root().join(file));
     std::fs::remove_file(blobs.find(|file| std::fs::read(file).unwrap() == b"code object 1").unwrap()).unwrap();
 
     let error = group.commit().unwrap_err();
