@@ -15,6 +15,7 @@
 //! and *then* none says so, any that comes finds them gone; where one does, it is waited for, and if it takes long, nothing that is
 //! named goes this time.
 
+use super::awaited;
 use super::away::{Away, take_away};
 use super::claim::Clock;
 use super::generation;
@@ -184,7 +185,7 @@ impl<'s> Sweep<'s> {
         self.known_packs.insert(path);
     }
 
-    /// Spares what packs name that were not there when the folder was listed.
+    /// Spares what packs name that were not there when the folder was listed, and those that may come back.
     pub(super) fn look_for_new_packs(&mut self) -> Result<(), StoreError> {
         let from = Instant::now();
         let clock = Clock::default();
@@ -199,6 +200,19 @@ impl<'s> Sweep<'s> {
             }
             thread::sleep(NAP);
         }
+        // What a killed compaction has written and was about to withdraw is in `trash`, and comes back. In this order: what comes back
+        // between the first two looks is seen by the third.
+        self.spare_all_in_place()?;
+        for (place, pack) in awaited::packs(self.directory, self.limits)? {
+            if !self.known_packs.contains(&place) {
+                self.spare_all_of(&pack)?;
+            }
+        }
+        self.spare_all_in_place()
+    }
+
+    /// Spares what packs name that have a name and were not known.
+    fn spare_all_in_place(&mut self) -> Result<(), StoreError> {
         let mut unknown = Vec::new();
         let packs = open_packs(self.directory, self.limits, &mut unknown);
         if let Some(error) = unknown.into_iter().next() {

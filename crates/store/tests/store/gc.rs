@@ -515,3 +515,30 @@ fn while_something_is_being_removed_nothing_else_is() {
     assert_eq!(report.evicted, 2, "{report:?}");
     assert_eq!(bytes_of(store.root()), 0, "{:?}", tree(store.root()).keys());
 }
+
+#[test]
+fn what_a_pack_in_the_trash_names_stays_when_it_came_there_after_the_gc_had_looked() {
+    let (_dir, store) = evictable(false);
+    // Of both graphs, as a compaction that was killed a moment ago has written it and was about to withdraw it.
+    let (_copy_dir, copy) = copy_of(&store);
+    let pack = pack_up(&copy, 7);
+    let trash = store.root().join("trash");
+    fs::create_dir(&trash).unwrap();
+    let (to, is_first) = (trash.join(pack.file_name().unwrap()), Cell::new(true));
+    let hook = move |op: hipplan_store::testing::Op<'_>| {
+        // When it begins to take names away.
+        if matches!(op, hipplan_store::testing::Op::Rename { to, .. } if to.parent().unwrap().ends_with("trash")) && is_first.replace(false)
+        {
+            fs::copy(&pack, &to).unwrap();
+        }
+        Verdict::Go
+    };
+    let mut options = GcOptions::default();
+    options.max_bytes = Some(0);
+    with_hook(hook, || store.gc(&options, &())).unwrap();
+    store.remove(&[], &()).unwrap();
+    let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(packs(&reader).len(), 1, "it comes back");
+    assert_clean(&reader);
+    assert!(has_graph(&reader, 1) && has_graph(&reader, 2));
+}
