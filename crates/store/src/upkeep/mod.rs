@@ -1,6 +1,7 @@
 //! Looking after a folder of the store: how much there is, what is kept, what goes, and in how many files it stands.
 
 mod alone;
+mod awaited;
 mod away;
 mod carry;
 mod claim;

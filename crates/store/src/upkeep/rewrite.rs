@@ -6,7 +6,7 @@
 //! is deleted. If somebody else has taken the old pack away, what was written is withdrawn.
 //!
 //! A row stays for this time if something outside of the pack still leads to it: a plan that a record in another pack names, a blob that
-//! a plan elsewhere needs.
+//! a plan elsewhere needs, the record of a plan that a selection in another pack names.
 
 use super::origins::Origins;
 use super::progress::{Counter, UpkeepProgress};
@@ -147,6 +147,14 @@ impl Sweep<'_> {
                 self.defer(plan);
             }
         }
+        // The record of a plan goes after what selects it.
+        let selected = self.selected_by_packs(Some(number));
+        for naming in holdings.namings(EntryKind::PlanRecord) {
+            let is_here = holdings.plan_records.copy(naming.record).is_some_and(|copy| copy.pack() == Some(number));
+            if is_here && self.removal.plans.has(naming.plan) && selected.has(naming.plan) {
+                self.defer(naming.plan);
+            }
+        }
         let needed = self.needed_blobs(number);
         for kind in EntryKind::ALL {
             let table = holdings.table(kind);
@@ -158,7 +166,7 @@ impl Sweep<'_> {
                 let goes = match kind {
                     EntryKind::Blob => self.removal.blobs.has(entry) && !needed.has(entry),
                     EntryKind::Plan => self.removal.plans.has(entry) && !self.deferred.has(entry),
-                    EntryKind::PlanRecord | EntryKind::Selection => match self.shortened(kind, number, entry, pack, &row)? {
+                    EntryKind::PlanRecord | EntryKind::Selection => match self.shortened(kind, number, entry, pack, &row, &selected)? {
                         Some(bytes) if bytes.is_empty() => true,
                         Some(bytes) => {
                             sorted.dropped.push(dropped(true));
@@ -209,6 +217,7 @@ impl Sweep<'_> {
         entry: u32,
         pack: &Arc<Pack>,
         row: &PackRow,
+        selected: &Marks,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let table = self.holdings.table(kind);
         let Some(copy) = table.copy_in_pack(entry, number) else { return Ok(None) };
@@ -216,6 +225,9 @@ impl Sweep<'_> {
             return Ok(Some(Vec::new()));
         }
         let mut named = namings_of(self.holdings.namings(kind), copy);
+        if kind == EntryKind::PlanRecord && named.clone().any(|naming| selected.has(naming.plan)) {
+            return Ok(None);
+        }
         if !self.removal.dangling && !named.any(|naming| self.removal.plans.has(naming.plan)) {
             return Ok(None);
         }

@@ -1,12 +1,13 @@
 //! Carrying out a removal: names go before what they name.
 //!
 //! Each step leaves a folder in which nothing names what is not there, so a kill or a power cut between any two of them does:
-//! 1. Loose records lose the rows that name plans which go; records without rows go. The folders are synced.
+//! 1. Loose records lose the rows that name plans which go, selections first; records without rows go. The folders are synced.
 //! 2. Packs that are to be written anew are, one after another ([`rewrite`](super::rewrite)).
 //! 3. Loose plans go that no copy of a record names any more. Synced.
 //! 4. Loose blobs go that no copy of a plan needs any more. Synced.
 //!
-//! What is still named by a pack that is written anew later, or not at all, stays for this time; another sweep takes it.
+//! What is still named by a pack that is written anew later, or not at all, stays for this time; another sweep takes it. So does the record
+//! of a plan that a selection there names: a plan that is selected has one.
 //!
 //! Others may be at work. A publisher that relies on what is in place stamps it and looks again, and [`away`](super::away) tells how the
 //! two find each other out; a plan that was used meanwhile is *spared*: it stays with its code objects, and its record is put back.
@@ -15,6 +16,7 @@
 //! and *then* none says so, any that comes finds them gone; where one does, it is waited for, and if it takes long, nothing that is
 //! named goes this time.
 
+use super::awaited;
 use super::away::{Away, take_away};
 use super::claim::Clock;
 use super::generation;
@@ -140,6 +142,7 @@ impl<'s> Sweep<'s> {
         let holdings = self.holdings;
         let (table, namings) = (holdings.table(kind), holdings.namings(kind));
         let mut touched = BTreeSet::new();
+        let selected = if kind == EntryKind::PlanRecord { self.selected_by_packs(None) } else { Marks::default() };
         let mut counter = Counter::new(progress, "removing names", 0);
         for (entry, copies) in table.entries() {
             counter.one();
@@ -147,6 +150,10 @@ impl<'s> Sweep<'s> {
             let whole = self.removal.records(kind).is_some_and(|marks| marks.has(entry));
             let number = table.first_copy(entry);
             let mut named = namings_of(namings, number);
+            if let Some(naming) = named.clone().find(|naming| self.removal.plans.has(naming.plan) && selected.has(naming.plan)) {
+                self.defer(naming.plan);
+                continue;
+            }
             if whole || self.removal.dangling || named.any(|naming| self.removal.plans.has(naming.plan)) {
                 self.shorten(kind, copy, whole, &mut touched)?;
             }
@@ -184,7 +191,7 @@ impl<'s> Sweep<'s> {
         self.known_packs.insert(path);
     }
 
-    /// Spares what packs name that were not there when the folder was listed.
+    /// Spares what packs name that were not there when the folder was listed, and those that may come back.
     pub(super) fn look_for_new_packs(&mut self) -> Result<(), StoreError> {
         let from = Instant::now();
         let clock = Clock::default();
@@ -199,6 +206,19 @@ impl<'s> Sweep<'s> {
             }
             thread::sleep(NAP);
         }
+        // What a killed compaction has written and was about to withdraw is in `trash`, and comes back. In this order: what comes back
+        // between the first two looks is seen by the third.
+        self.spare_all_in_place()?;
+        for (place, pack) in awaited::packs(self.directory, self.limits)? {
+            if !self.known_packs.contains(&place) {
+                self.spare_all_of(&pack)?;
+            }
+        }
+        self.spare_all_in_place()
+    }
+
+    /// Spares what packs name that have a name and were not known.
+    fn spare_all_in_place(&mut self) -> Result<(), StoreError> {
         let mut unknown = Vec::new();
         let packs = open_packs(self.directory, self.limits, &mut unknown);
         if let Some(error) = unknown.into_iter().next() {
@@ -242,16 +262,25 @@ impl<'s> Sweep<'s> {
 
     /// Plans that records in packs name which stand as they were listed, `other` left out.
     pub(super) fn named_by_packs(&self, other: Option<usize>) -> Marks {
-        let mut named = Marks::none(self.holdings.plans.len());
-        for kind in [EntryKind::PlanRecord, EntryKind::Selection] {
-            for naming in self.holdings.namings(kind) {
-                let pack = self.holdings.table(kind).copy(naming.record).and_then(Copied::pack);
-                if pack.is_some_and(|pack| Some(pack) != other && self.is_left(pack)) {
-                    named.set(naming.plan);
-                }
+        let mut named = self.selected_by_packs(other);
+        self.mark_named_by_packs(EntryKind::PlanRecord, other, &mut named);
+        named
+    }
+
+    fn mark_named_by_packs(&self, kind: EntryKind, other: Option<usize>, named: &mut Marks) {
+        for naming in self.holdings.namings(kind) {
+            let pack = self.holdings.table(kind).copy(naming.record).and_then(Copied::pack);
+            if pack.is_some_and(|pack| Some(pack) != other && self.is_left(pack)) {
+                named.set(naming.plan);
             }
         }
-        named
+    }
+
+    /// Plans that selections in packs name which stand as they were listed, `other` left out.
+    pub(super) fn selected_by_packs(&self, other: Option<usize>) -> Marks {
+        let mut selected = Marks::none(self.holdings.plans.len());
+        self.mark_named_by_packs(EntryKind::Selection, other, &mut selected);
+        selected
     }
 
     pub(super) fn is_left(&self, pack: usize) -> bool {
@@ -355,7 +384,7 @@ impl<'s> Sweep<'s> {
 }
 
 /// The plans that a copy of a record names.
-pub(super) fn namings_of(namings: &[super::reach::Naming], record: u32) -> impl Iterator<Item = &super::reach::Naming> {
+pub(super) fn namings_of(namings: &[super::reach::Naming], record: u32) -> impl Iterator<Item = &super::reach::Naming> + Clone {
     let start = namings.partition_point(|naming| naming.record < record);
     namings.get(start..).unwrap_or_default().iter().take_while(move |naming| naming.record == record)
 }

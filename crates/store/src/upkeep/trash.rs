@@ -20,6 +20,7 @@
 //! more. Age plays no part, for the age of a file says nothing about when it was taken away. What it names may have gone meanwhile; then
 //! it is deleted, since nobody may have relied on it: a publisher stamps what it names, and what is freshly stamped is not removed.
 
+pub(crate) use super::awaited::awaits;
 use crate::entry::Sound;
 use crate::layer::{Directory, walk};
 use crate::layout::{self, PACKS, TRASH};
@@ -169,39 +170,13 @@ pub(super) fn parse(file_name: &str) -> Option<(EntryKind, [u8; 32])> {
 }
 
 /// The names in `trash`, ascending; none where there is no such folder.
-fn names(directory: &Directory) -> Result<Vec<String>, StoreError> {
+pub(super) fn names(directory: &Directory) -> Result<Vec<String>, StoreError> {
     let trash = directory.root().join(TRASH);
     match fs::list(&trash) {
         Ok(names) => Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(e) => Err(StoreError::io("list the folder", &trash)(e)),
     }
-}
-
-/// What is in `trash`, each of which may go back at any moment.
-#[derive(Debug)]
-pub(crate) struct Awaited {
-    /// Ascending.
-    names: Vec<String>,
-}
-
-impl Awaited {
-    /// Whether an entry is among it.
-    pub(crate) fn contains(&self, (kind, name): &(EntryKind, [u8; 32])) -> bool {
-        if self.names.is_empty() {
-            return false;
-        }
-        let least = kind.set_aside_name(name, 0);
-        let beginning = least.trim_end_matches(|c| c != '-');
-        let from = self.names.partition_point(|other| **other < *least);
-        let of_it = self.names.get(from..).unwrap_or_default().iter().take_while(|other| other.starts_with(beginning));
-        of_it.into_iter().any(|other| parse(other) == Some((*kind, *name)))
-    }
-}
-
-/// What is in `trash` now.
-pub(crate) fn awaits(directory: &Directory) -> Result<Awaited, StoreError> {
-    Ok(Awaited { names: names(directory)? })
 }
 
 /// Decides about what a kill left in `trash`; gives what was put back. What is not ours, and what cannot be read, stays.
@@ -365,25 +340,6 @@ mod tests {
         assert_eq!(std::fs::read(&one_path).unwrap(), b"one");
         assert!(!record_path.exists());
         assert_eq!(trash(&directory), ["not ours"]);
-    }
-
-    #[test]
-    fn an_entry_is_found_among_many_and_among_names_that_are_not_ours() {
-        let (_dir, directory) = new_directory();
-        assert!(!awaits(&directory).unwrap().contains(&(EntryKind::Blob, [7; 32])), "no such folder");
-        let folder = directory.uses_folder(TRASH).unwrap();
-        let named = |n: u8| EntryKind::ALL.map(|kind| kind.set_aside_name(&[n; 32], 0xffff_0000 + u32::from(n)));
-        for n in (0..40).step_by(2) {
-            named(n).iter().for_each(|name| std::fs::write(folder.join(name), "x").unwrap());
-            // Of the same beginning, in front of what is ours.
-            std::fs::write(folder.join(named(n + 1)[0].replace("-ffff", "-000 ")), "x").unwrap();
-            std::fs::write(folder.join(named(n)[1].replace("-ffff", "-000 ")), "x").unwrap();
-        }
-        let awaited = awaits(&directory).unwrap();
-        for n in 0..40 {
-            let found = EntryKind::ALL.map(|kind| awaited.contains(&(kind, [n; 32])));
-            assert_eq!(found, [n % 2 == 0; 4], "{n}");
-        }
     }
 
     #[test]

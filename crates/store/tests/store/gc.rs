@@ -518,3 +518,98 @@ fn while_something_is_being_removed_nothing_else_is() {
     assert_eq!(report.evicted, 2, "{report:?}");
     assert_eq!(bytes_of(store.root()), 0, "{:?}", tree(store.root()).keys());
 }
+
+#[test]
+fn what_a_pack_in_the_trash_names_stays_when_it_came_there_after_the_gc_had_looked() {
+    let (_dir, store) = evictable(false);
+    // Of both graphs, as a compaction that was killed a moment ago has written it and was about to withdraw it.
+    let (_copy_dir, copy) = copy_of(&store);
+    let pack = pack_up(&copy, 7);
+    let trash = store.root().join("trash");
+    fs::create_dir(&trash).unwrap();
+    let (to, is_first) = (trash.join(pack.file_name().unwrap()), Cell::new(true));
+    let hook = move |op: hipplan_store::testing::Op<'_>| {
+        // When it begins to take names away.
+        if matches!(op, hipplan_store::testing::Op::Rename { to, .. } if to.parent().unwrap().ends_with("trash")) && is_first.replace(false)
+        {
+            fs::copy(&pack, &to).unwrap();
+        }
+        Verdict::Go
+    };
+    let mut options = GcOptions::default();
+    options.max_bytes = Some(0);
+    with_hook(hook, || store.gc(&options, &())).unwrap();
+    store.remove(&[], &()).unwrap();
+    let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(packs(&reader).len(), 1, "it comes back");
+    assert_clean(&reader);
+    assert!(has_graph(&reader, 1) && has_graph(&reader, 2));
+}
+
+/// Two old graphs of which the records of the plans are elsewhere than the rest: in loose files, or in a pack in front or behind.
+fn evictable_in_parts(records: &str) -> (tempfile::TempDir, Store) {
+    let (dir, store) = evictable(false);
+    let (index, aside) = (store.root().join("index/plan"), dir.path().join("aside"));
+    let others = ["objects", "plans", "index/select"];
+    let hide =
+        |names: &[&str]| names.iter().for_each(|name| fs::rename(store.root().join(name), aside.join(name.replace('/', "-"))).unwrap());
+    let show =
+        |names: &[&str]| names.iter().for_each(|name| fs::rename(aside.join(name.replace('/', "-")), store.root().join(name)).unwrap());
+    fs::create_dir(&aside).unwrap();
+    if records == "behind" {
+        hide(&others);
+        pack_up(&store, 1);
+        others.iter().for_each(|name| drop(fs::remove_dir_all(store.root().join(name))));
+        show(&others);
+        pack_up(&store, 2);
+    } else {
+        hide(&["index/plan"]);
+        pack_up(&store, 1);
+        drop(fs::remove_dir_all(&index));
+        show(&["index/plan"]);
+        if records == "in front" {
+            pack_up(&store, 2);
+        }
+    }
+    age(&store, 5 * HOUR);
+    let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    (dir, store)
+}
+
+#[test]
+fn no_kill_takes_the_record_of_a_plan_from_under_what_selects_it() {
+    for records in ["loose", "in front", "behind"] {
+        let (_template_dir, template) = evictable_in_parts(records);
+        let mut at = 0;
+        loop {
+            let (_dir, store) = copy_of(&template);
+            let calls = Rc::new(Cell::new(0));
+            let counted = Rc::clone(&calls);
+            let hook = move |_: hipplan_store::testing::Op<'_>| {
+                let number = counted.replace(counted.get() + 1);
+                if number >= at { Verdict::Fail(libc::EIO) } else { Verdict::Go }
+            };
+            let mut options = GcOptions::default();
+            options.max_bytes = Some(0);
+            drop(with_hook(hook, || store.gc(&options, &())));
+            let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+            let report = reader.verify();
+            assert!(report.is_clean(), "records {records}, call {at}: {:?}", report.problems);
+            // The first one that follows may leave what comes back to the second.
+            for _ in 0..2 {
+                age(&store, 5 * HOUR);
+                let again = Store::open(store.root(), Mode::ReadWrite).unwrap();
+                gc(&again, |options| options.max_bytes = Some(0));
+                let report = reader.verify();
+                assert!(report.is_clean(), "records {records}, after call {at}: {:?}", report.problems);
+            }
+            assert_eq!(bytes_of(store.root()), 0, "records {records}, call {at}: {:?}", tree(store.root()).keys());
+            assert_clean(&reader);
+            if calls.get() <= at {
+                break;
+            }
+            at += 1;
+        }
+        assert!(at > 50, "{at}");
+    }
+}
