@@ -285,7 +285,7 @@ impl Directory {
                 Err(error) => {
                     note(error);
                     // The others are told of too.
-                    self.packs.faults().iter().for_each(|fault| warn(fault));
+                    self.packs.faults().iter().for_each(&warn);
                     break;
                 }
             }
