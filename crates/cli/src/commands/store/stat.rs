@@ -46,6 +46,9 @@ impl Stat {
                 stat.pins,
                 output::path(path),
             ))?;
+            if stat.unread_packs > 0 {
+                output::line(format_args!("{} packs cannot be opened: `hipplan store verify` tells why", stat.unread_packs))?;
+            }
         }
         Ok(Exit::Good)
     }
@@ -74,6 +77,7 @@ fn layer(path: &Path, stat: &StoreStat) -> Value {
         "packs": stat.packs,
         "pack_bytes": stat.pack_bytes,
         "hidden_bytes": stat.hidden_bytes,
+        "unread_packs": stat.unread_packs,
         "unfinished_writes": stat.leftovers,
         "set_aside": stat.quarantined,
         "pins": stat.pins,
