@@ -275,6 +275,15 @@ pub(crate) fn status_asked(path: &Path) -> Option<Status> {
     open(path).ok()?.ok().map(|file| file.status)
 }
 
+/// As [`status`], having asked the server where the thing can be opened.
+pub(crate) fn status_anew(path: &Path) -> io::Result<Status> {
+    match open(path) {
+        Ok(Ok(file)) => Ok(file.status),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(e),
+        Ok(Err(_)) | Err(_) => status(path),
+    }
+}
+
 /// What is known of the thing that a name leads to.
 pub(crate) fn status_followed(path: &Path) -> io::Result<Status> {
     gate(Op::Stat { path })?;

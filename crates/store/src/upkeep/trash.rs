@@ -88,7 +88,7 @@ fn take<'d>(directory: &'d Directory, place: PathBuf, trash_name: &str, expected
 impl Condemned<'_> {
     /// What is known of it now, such as its stamp of last use; `None` when another upkeep has put it back.
     pub(crate) fn status(&self) -> Result<Option<fs::Status>, StoreError> {
-        match fs::status(&self.trash) {
+        match fs::status_anew(&self.trash) {
             Ok(status) => Ok(Some(status)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(StoreError::io("look at", &self.trash)(e)),
