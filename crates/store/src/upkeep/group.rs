@@ -100,7 +100,7 @@ impl Group {
     pub fn put_blob(&self, blob: &[u8]) -> Result<Put<Digest>, StoreError> {
         let id = Digest::of(blob);
         check_blob_size(&EntryKind::Blob.file(self.store.root(), &id.hash.0), id.size, self.store.limits())?;
-        let persisted = self.put(|layer| self.collect(layer, EntryKind::Blob, &id.hash.0, blob))?;
+        let persisted = self.put(|layer| self.collect(layer, [(EntryKind::Blob, id.hash.0, blob)]))?;
         Ok(Put { id, persisted })
     }
 
@@ -121,10 +121,9 @@ impl Group {
                     layer.require_durable(EntryKind::Blob, &blob.hash.0, blob.size, |path| missing_code_object(&id, path))?;
                 }
             }
-            let persisted = self.collect(layer, EntryKind::Plan, &id.root.0, plan)?;
             let record = record::encode(RecordKind::Plan, &id.key.0, &[id]);
-            // Whether the record is new does not matter to the caller.
-            self.collect(layer, EntryKind::PlanRecord, &id.key.0, &record).map(|_| persisted)
+            // Whether the record is new does not matter to the caller. That no commit writes one of them without the other does.
+            self.collect(layer, [(EntryKind::Plan, id.root.0, plan), (EntryKind::PlanRecord, id.key.0, &record)])
         })?;
         Ok(Put { id, persisted })
     }
@@ -143,7 +142,8 @@ impl Group {
             if own.is_empty() {
                 return Ok(Persisted::Unchanged);
             }
-            let persisted = self.collect(layer, EntryKind::Selection, &key.0, &record::encode(RecordKind::Selection, &key.0, &own))?;
+            let persisted =
+                self.collect(layer, [(EntryKind::Selection, key.0, &record::encode(RecordKind::Selection, &key.0, &own)[..])])?;
             self.state().sets.remove(&key.0);
             Ok(persisted)
         })
@@ -226,6 +226,11 @@ impl Group {
         for plan in plans {
             if self.has(EntryKind::Plan, &plan.root.0, plan.size) {
                 own.push(*plan);
+            } else if self.has(EntryKind::PlanRecord, &plan.key.0, record::size_of_rows(1)) {
+                // The store had the plan, and another record.
+                let missing = |path| StoreError::MissingTarget { path, what: "plan", named_by: format!("selection {key}") };
+                layer.require_durable(EntryKind::Plan, &plan.root.0, plan.size, missing)?;
+                own.push(*plan);
             } else {
                 own.append(&mut self.store.own_plans(layer, key, &[*plan])?);
             }
@@ -233,18 +238,24 @@ impl Group {
         Ok(own)
     }
 
-    fn collect(&self, layer: &Directory, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<Persisted, StoreError> {
-        let is_there = self.state().get(kind, name).map(|there| **there == *bytes);
-        match is_there {
-            Some(true) => return Ok(Persisted::Unchanged),
-            Some(false) => {}
-            None if layer.holds(kind, name, bytes)? => return Ok(Persisted::Unchanged),
-            None => {}
+    /// Collects entries that are not there yet, all at once; gives whether the first of them is new.
+    fn collect<const N: usize>(&self, layer: &Directory, entries: [(EntryKind, [u8; 32], &[u8]); N]) -> Result<Persisted, StoreError> {
+        let mut news = [false; N];
+        for (is_new, (kind, name, bytes)) in news.iter_mut().zip(&entries) {
+            let is_there = self.state().get(*kind, name).map(|there| **there == **bytes);
+            *is_new = match is_there {
+                Some(is_same) => !is_same,
+                None => !layer.holds(*kind, name, bytes)?,
+            };
         }
         let mut state = self.state();
-        state.entries.insert((kind, *name), bytes.into());
-        state.note(bytes.len());
-        Ok(Persisted::New)
+        for (is_new, (kind, name, bytes)) in news.iter().zip(&entries) {
+            if *is_new {
+                state.entries.insert((*kind, *name), (*bytes).into());
+                state.note(bytes.len());
+            }
+        }
+        Ok(if news.first() == Some(&true) { Persisted::New } else { Persisted::Unchanged })
     }
 
     fn commit_alone(&self) -> Result<Persisted, StoreError> {
