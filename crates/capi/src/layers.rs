@@ -53,7 +53,9 @@ impl Layers {
         let own = LayerOptions::default();
         let mut store: Option<Store> = None;
         for (i, path) in paths.iter().enumerate() {
-            let is_own = has_own && i == 0 && !path.is_file();
+            let is_first = has_own && i == 0;
+            // A bundle is served, and never written. Another file is no store.
+            let is_own = is_first && !path.is_file();
             store = match store {
                 None if is_own && !read_only && degrade => Some(Store::open_or_degrade(path)),
                 None if is_own && !read_only => Some(Store::open(path, Mode::ReadWrite)?),
@@ -61,6 +63,7 @@ impl Layers {
                 Some(store) => Some(store.with_layer_options(path, &options)?),
                 None => match Store::open_layer_options(path, if is_own { &own } else { &options }) {
                     Ok(store) => Some(store),
+                    Err(_) if degrade && is_first && !read_only => Some(Store::open_or_degrade(path)),
                     Err(error) if degrade => {
                         tracing::warn!(cause = %error, advice = error.advice(), "a plan store cannot be used and counts as empty");
                         None
@@ -76,7 +79,11 @@ impl Layers {
     #[cfg_attr(not(feature = "compile"), expect(dead_code, reason = "nothing is compiled"))]
     pub(crate) fn writable(&self) -> Result<&Store, Failure> {
         match &self.store {
-            Some(store) if !self.read_only => Ok(store),
+            Some(store) if !self.read_only && store.is_of_a_folder() => Ok(store),
+            Some(store) if !self.read_only => {
+                let text = format!("{} is a bundle, nothing can be compiled into it; name a folder before it", store.root().display());
+                Err(Failure::new(HIPPLAN_STORE, text))
+            }
             None if !self.read_only => Err(Failure::new(HIPPLAN_STORE, NO_STORE)),
             _ => Err(Failure::new(HIPPLAN_STORE, "the stores were opened with HIPPLAN_OPEN_READ_ONLY, nothing can be compiled into them")),
         }

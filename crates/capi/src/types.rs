@@ -43,8 +43,8 @@ pub const HIPPLAN_WRONG_TARGET: hipplan_status_t = 11;
 /// `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: a plan is stored, and nothing here loads it: another hipplan or another plugin wrote it. Not counted as a
 /// failure.
 pub const HIPPLAN_STALE: hipplan_status_t = 12;
-/// `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: a plan is stored, or a record that names one, and it is damaged, lacks a code object, or cannot be read.
-/// Not counted as a failure.
+/// `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: a plan is stored, or a record that names one, and it is damaged, lacks a code object, or cannot be read; or
+/// no store could be opened at all. Not counted as a failure.
 pub const HIPPLAN_UNREADABLE: hipplan_status_t = 13;
 
 /// `hipplan_open_options_t::flags`: nothing is written, the first store included.
@@ -85,7 +85,7 @@ pub struct hipplan_open_options_t {
     /// `sizeof(hipplan_open_options_t)`.
     pub struct_size: usize,
     /// Folders of stores, and bundles. A lookup walks them in this order. The first, if it is no bundle, is written by `hipplan_compile` and made
-    /// if it is not there; the others are only read. None (NULL and 0): those that the `hipplan` command uses, as `hipplan store where` tells:
+    /// if it is not there; the others are only read, and so is a bundle in the first place, also with `HIPPLAN_OPEN_DEGRADE`. None (NULL and 0): those that the `hipplan` command uses, as `hipplan store where` tells:
     /// the store that `HIPPLAN_STORE` names, or the user's own, and the layers that `HIPPLAN_LAYERS` names.
     pub stores: *const *const c_char,
     /// How many.

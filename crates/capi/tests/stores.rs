@@ -269,7 +269,12 @@ fn a_bundle_is_served_as_a_layer_of_the_environment_and_as_the_first_store() {
     store.export(&bundle, &[], &mut |_| true).expect("exported");
 
     for flags in [0, HIPPLAN_OPEN_DEGRADE, HIPPLAN_OPEN_READ_ONLY] {
-        assert_eq!(Library::open_with(&bundle, flags).find(&graph), HIPPLAN_OK, "{flags}: {}", last_error());
+        let library = Library::open_with(&bundle, flags);
+        assert_eq!(library.find(&graph), HIPPLAN_OK, "{flags}: {}", last_error());
+        let bytes = graph.view().to_artifact();
+        // SAFETY: as the header says.
+        assert_eq!(unsafe { hipplan_compile(library.0, bytes.as_ptr().cast(), bytes.len()) }, HIPPLAN_STORE);
+        assert!(last_error().contains("can be compiled into"), "{}", last_error());
     }
     for place in [Some(&new), None] {
         let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));

@@ -10,6 +10,7 @@ use hipplan_serialize::{Digest, PlanKey, PlanRef, SelectionKey};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Absent entries that are remembered, so that a miss asks the far tier once a process; beyond this number all are forgotten.
 const MOST_ABSENT: usize = 4096;
@@ -186,7 +187,7 @@ impl Store {
             self.keep(|layer| {
                 for blob in opened.code_objects() {
                     let missing = |path| crate::plans::missing_code_object(plan, path);
-                    match layer.require_durable(EntryKind::Blob, &blob.hash.0, blob.size, missing) {
+                    match layer.require_now(EntryKind::Blob, &blob.hash.0, blob.size, missing) {
                         // A layer below has it, where a plan in front may not look for it.
                         Err(error @ StoreError::MissingTarget { .. }) => {
                             let bytes = self.get_blob(&blob).hit().ok_or(error)?;
@@ -216,7 +217,9 @@ impl Store {
             return None;
         }
         self.keep(|layer| {
-            let _turn = self.turn_to_write(layer, &key.0);
+            // A lookup waits for nobody who writes. Two who keep what came from afar keep the same; an addition that is lost in that moment
+            // is found by its own request.
+            let _turn = self.turn_to_write_within(layer, &key.0, Duration::ZERO);
             // Somebody may have made one meanwhile.
             let (kind, rows) = match layer.record_to_replace(EntryKind::Selection, &key.0, self.limits()) {
                 Ok(None) => (kind, plans.clone()),
@@ -228,7 +231,7 @@ impl Store {
                 Err(error) if error.is_damage() => (kind, plans.clone()),
                 Err(error) => return Err(error),
             };
-            let own = self.own_plans(layer, key, &rows)?;
+            let own = self.own_plans_now(layer, key, &rows)?;
             if own.is_empty() {
                 return Ok(Persisted::Unchanged);
             }

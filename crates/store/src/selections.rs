@@ -113,15 +113,27 @@ impl Store {
     pub(crate) fn own_plans(&self, layer: &Directory, key: &SelectionKey, plans: &[PlanRef]) -> Result<Vec<PlanRef>, StoreError> {
         let mut own = Vec::with_capacity(plans.len());
         for plan in plans {
-            let missing = |what| move |path| StoreError::MissingTarget { path, what, named_by: format!("selection {key}") };
-            let required = layer.require_durable(EntryKind::Plan, &plan.root.0, plan.size, missing("plan"));
-            // A put of the plan may have failed between the plan and its record.
-            let record_size = record::size_of_rows(1);
-            let required = required
-                .and_then(|()| layer.require_durable(EntryKind::PlanRecord, &plan.key.0, record_size, missing("record of the plan")));
-            match required {
+            match require_plan(layer, key, plan, false) {
                 Ok(()) => own.push(*plan),
                 Err(StoreError::MissingTarget { .. }) if self.is_below(plan) => {}
+                // Upkeep may have taken it away for a moment.
+                Err(StoreError::MissingTarget { .. }) => {
+                    require_plan(layer, key, plan, true)?;
+                    own.push(*plan);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(own)
+    }
+
+    /// Those of these plans that the writable layer holds now, durably.
+    pub(crate) fn own_plans_now(&self, layer: &Directory, key: &SelectionKey, plans: &[PlanRef]) -> Result<Vec<PlanRef>, StoreError> {
+        let mut own = Vec::with_capacity(plans.len());
+        for plan in plans {
+            match require_plan(layer, key, plan, false) {
+                Ok(()) => own.push(*plan),
+                Err(StoreError::MissingTarget { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -129,7 +141,17 @@ impl Store {
     }
 
     /// Whether a layer that is not written has a plan.
-    fn is_below(&self, plan: &PlanRef) -> bool {
+    pub(crate) fn is_below(&self, plan: &PlanRef) -> bool {
         self.layers().iter().skip(1).any(|layer| matches!(layer.plan(plan, self.limits()), Ok(Some(_))))
     }
+}
+
+/// Checks that a plan that a selection is about to name is there, durably, and its record too: a put of the plan may have failed in between.
+fn require_plan(layer: &Directory, key: &SelectionKey, plan: &PlanRef, waits: bool) -> Result<(), StoreError> {
+    let require = |kind, name, size, what| {
+        let missing = |path| StoreError::MissingTarget { path, what, named_by: format!("selection {key}") };
+        if waits { layer.require_durable(kind, name, size, missing) } else { layer.require_now(kind, name, size, missing) }
+    };
+    require(EntryKind::Plan, &plan.root.0, plan.size, "plan")?;
+    require(EntryKind::PlanRecord, &plan.key.0, record::size_of_rows(1), "record of the plan")
 }

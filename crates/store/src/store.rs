@@ -140,6 +140,11 @@ impl Store {
         self.layers.first().map_or(Path::new(""), |layer| layer.path())
     }
 
+    /// Whether the layer in front is a folder, and no bundle, which nothing can be put into.
+    pub fn is_of_a_folder(&self) -> bool {
+        self.directory().is_some()
+    }
+
     /// Where the layers are, in order.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.layers.iter().map(|layer| layer.path())
@@ -235,7 +240,12 @@ impl Store {
     /// Keeps others from writing what is about to be read and replaced. Where that is not to be had, work goes on.
     pub(crate) fn turn_to_write(&self, layer: &Directory, key: &[u8; 32]) -> Option<Turn> {
         // Reading and replacing a record takes a moment, writing the pack of a group some seconds; who takes longer has been stopped.
-        let options = TurnOptions { wait: Duration::from_secs(30), ..TurnOptions::default() };
+        self.turn_to_write_within(layer, key, Duration::from_secs(30))
+    }
+
+    /// The same, with another wait.
+    pub(crate) fn turn_to_write_within(&self, layer: &Directory, key: &[u8; 32], wait: Duration) -> Option<Turn> {
+        let options = TurnOptions { wait, ..TurnOptions::default() };
         match turn::take::<()>(Some(layer.root()), key, Purpose::Record, &options, &mut || None) {
             Turned::Mine(turn) => Some(turn),
             Turned::Found(()) => None,

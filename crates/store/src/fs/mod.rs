@@ -1,5 +1,6 @@
 //! Every call to the file system that a store makes. Nothing else in this crate touches `std::fs`, and every call here passes
-//! the gate of [`op`]: so this is the one place in which faults are injected and operations recorded.
+//! the gate of [`op`]: so this is the one place in which faults are injected and operations recorded. What `/proc` says of the kernel is no
+//! part of that.
 //!
 //! No file is opened or looked at through a symbolic link in the last component of its path, but for the path that a caller named; nothing
 //! blocks on a pipe or opens a device. Folders that are listed, or whose names are synced, may be links: the root of a store may be one. Whether
@@ -269,13 +270,8 @@ pub(crate) fn status(path: &Path) -> io::Result<Status> {
     fs::symlink_metadata(path).map(|meta| Status::of(&meta))
 }
 
-/// What is known of the regular file of this name, `None` where there is none that can be opened. A network file system may answer
-/// [`status`] from what it knew a moment ago; opening asks the server.
-pub(crate) fn status_asked(path: &Path) -> Option<Status> {
-    open(path).ok()?.ok().map(|file| file.status)
-}
-
-/// As [`status`], having asked the server where the thing can be opened.
+/// As [`status`], which a network file system may answer from what it knew a moment ago; opening asks the server. Where the thing cannot be
+/// opened, it is that answer after all.
 pub(crate) fn status_anew(path: &Path) -> io::Result<Status> {
     match open(path) {
         Ok(Ok(file)) => Ok(file.status),

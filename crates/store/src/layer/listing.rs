@@ -14,7 +14,7 @@ const UNSETTLED: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_secs(2);
 /// and at once so often where the system refuses, which may be for a moment.
 const TRIES_AT_ONCE: u32 = 3;
-/// How long a thread waits for another one that lists: some thousand times what a listing takes.
+/// How long a thread waits for another one that lists, before it lists for itself.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const FIRST_NAP: Duration = Duration::from_micros(20);
 const LAST_NAP: Duration = Duration::from_millis(2);
@@ -171,8 +171,8 @@ pub(super) struct Turn<'l> {
 }
 
 impl<'l> Turn<'l> {
-    /// Waits for it; `None` where that took too long.
-    pub(super) fn take(lister: &'l AtomicU32) -> Option<Self> {
+    /// Waits for it; `None` where that took too long, or `is_over`: what it is wanted for has been done.
+    pub(super) fn take(lister: &'l AtomicU32, is_over: impl Fn() -> bool) -> Option<Self> {
         let process = std::process::id();
         let mut nap = FIRST_NAP;
         let mut from = None;
@@ -183,7 +183,7 @@ impl<'l> Turn<'l> {
             if is_free && lister.compare_exchange(holder, process, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Some(Self { lister, process });
             }
-            if from.get_or_insert_with(Instant::now).elapsed() >= LONGEST_WAIT {
+            if from.get_or_insert_with(Instant::now).elapsed() >= LONGEST_WAIT || is_over() {
                 return None;
             }
             thread::sleep(nap);
@@ -206,13 +206,13 @@ mod tests {
     #[test]
     fn one_thread_lists_and_a_parents_does_not_count() {
         let lister = AtomicU32::new(0);
-        let turn = Turn::take(&lister).unwrap();
-        assert!(Turn::take(&lister).is_none(), "it is not waited for without end");
+        let turn = Turn::take(&lister, || false).unwrap();
+        assert!(Turn::take(&lister, || false).is_none(), "it is not waited for without end");
         drop(turn);
-        assert!(Turn::take(&lister).is_some());
+        assert!(Turn::take(&lister, || false).is_some());
         // As a forked child finds it: a thread of the parent was listing.
         lister.store(std::process::id().wrapping_add(1), Ordering::Relaxed);
-        let turn = Turn::take(&lister).unwrap();
+        let turn = Turn::take(&lister, || false).unwrap();
         drop(turn);
         assert_eq!(lister.load(Ordering::Relaxed), 0);
     }

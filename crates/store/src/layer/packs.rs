@@ -99,10 +99,10 @@ impl Packs {
             return before.fault().map_or(Ok(None), Err);
         }
         let from = Instant::now();
-        let turn = Turn::take(&self.lister);
+        let turn = Turn::take(&self.lister, || self.listing().load().began_after(from));
         let known = self.listing().load_full();
-        // Who was waited for may have listed for us; and who was waited for in vain leaves us what there is.
-        let listing = if turn.is_none() || known.began_after(from) {
+        // Who was waited for may have listed for us. Who was waited for in vain has not: then it is done twice.
+        let listing = if known.began_after(from) {
             known
         } else {
             let listing = Arc::new(self.list(&known, &status, is_thorough)?);

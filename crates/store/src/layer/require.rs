@@ -169,7 +169,7 @@ impl Directory {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
                 result => result.map(|()| true),
             },
-            Some(inode) if fs::status_asked(path).is_some_and(|status| status.inode == inode) => fs::rename(temp, path).map(|()| true),
+            Some(inode) if fs::status_anew(path).is_ok_and(|status| status.inode == inode) => fs::rename(temp, path).map(|()| true),
             Some(_) => Ok(false),
         };
         if !is_named.map_err(StoreError::io("create the file", path))? {
@@ -220,7 +220,7 @@ mod waits {
 
 /// Whether a name is still that of this file, as far as the system knows that keeps it.
 pub(super) fn has_its_name(path: &Path, of: &fs::Status) -> bool {
-    fs::status_asked(path).is_some_and(|status| status.inode == of.inode)
+    fs::status_anew(path).is_ok_and(|status| status.inode == of.inode)
 }
 
 /// Hands the bytes of a file to a sink.

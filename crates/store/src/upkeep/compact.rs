@@ -10,6 +10,7 @@
 use super::alone::Alone;
 use super::carry::NewStamps;
 use super::claim::Claim;
+use super::claim::Clock;
 use super::folded::Removing;
 use super::gather::Gathered;
 use super::generation;
@@ -107,7 +108,7 @@ fn compact(
     directory.uses_folder(PACKS)?;
     let alone = Alone::wait(directory, options.wait)?;
     let mut report = CompactReport { put_back: trash::recover(directory)?, ..CompactReport::default() };
-    generation::sweep(directory, &alone)?;
+    generation::sweep(directory, &alone, &Clock::default())?;
     for _ in 0..MOST_BEGINNINGS {
         report.gave_up = !fold(directory, &alone, limits, options, progress, &mut report)?;
         if !report.gave_up {

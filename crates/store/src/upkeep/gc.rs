@@ -1,7 +1,7 @@
 //! Garbage collection: what nothing reaches goes, and what caps leave no room for.
 
 use super::alone::Alone;
-use super::claim::{Claim, stale_after};
+use super::claim::{Claim, Clock, stale_after};
 use super::decide::{Decision, decide};
 use super::generation;
 use super::leftovers::{Leftovers, clear};
@@ -144,9 +144,9 @@ pub(super) struct AtWork {
 /// them apart.
 pub(super) fn alone(directory: &Directory) -> Result<AtWork, StoreError> {
     let alone = Alone::wait(directory, ALONE)?;
-    let from = Instant::now();
+    let (from, clock) = (Instant::now(), Clock::default());
     let claim = loop {
-        generation::sweep(directory, &alone)?;
+        generation::sweep(directory, &alone, &clock)?;
         match directory.uses_folder(PACKS).and_then(|folder| Claim::make(directory, &folder, 0, &alone)) {
             Ok(Some(claim)) => break Some(claim),
             Ok(None) if from.elapsed() < longest_wait() => thread::sleep(NAP),
@@ -158,9 +158,7 @@ pub(super) fn alone(directory: &Directory) -> Result<AtWork, StoreError> {
             Err(_) => break None,
         }
     };
-    // Packs get their names back before it is looked which stamps have none.
     trash::recover(directory)?;
-    generation::sweep(directory, &alone)?;
     Ok(AtWork { _claim: claim, _alone: alone })
 }
 

@@ -101,13 +101,12 @@ fn publish_on_top(directory: &Directory, written: Written) -> Result<Option<Path
 
 /// Removes what kills left beside the packs: claims of nobody who is at work, and stamps of packs that are nowhere, if they are
 /// as old.
-pub(super) fn sweep(directory: &Directory, alone: &Alone) -> Result<(), StoreError> {
+pub(super) fn sweep(directory: &Directory, alone: &Alone, clock: &Clock) -> Result<(), StoreError> {
     let folder = directory.root().join(PACKS);
     let names = list(&folder)?;
-    let clock = Clock::default();
     let stamps = names.iter().filter(|name| is_left_alone(directory, Path::new(name)));
-    let stamps = stamps.map(|name| folder.join(name)).filter(|path| is_stale(directory, path, &clock));
-    let claims = claims(&names).map(|name| folder.join(name)).filter(|path| is_dead(directory, path, &clock, alone));
+    let stamps = stamps.map(|name| folder.join(name)).filter(|path| is_stale(directory, path, clock));
+    let claims = claims(&names).map(|name| folder.join(name)).filter(|path| is_dead(directory, path, clock, alone));
     claims.chain(stamps).try_for_each(|path| fs::unlink(&path).map(drop).map_err(StoreError::io("delete", &path)))
 }
 

@@ -15,7 +15,7 @@ use crate::targets::{Target, targets};
 use crate::{EntryKind, Persisted, Put, Store, StoreError, Turn};
 use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{Digest, PlanRef, SelectionKey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -60,6 +60,8 @@ struct State {
     in_flight: Arc<Entries>,
     /// Why a store that degrades keeps nothing any more.
     failure: Option<String>,
+    /// What was missing first of what was named by what was therefore not written, since a commit has told of it.
+    left_out: Option<StoreError>,
 }
 
 /// Plans that are to be in a set.
@@ -177,10 +179,16 @@ impl Group {
     /// Writes what was put since the last time, and gives whether it is there now.
     ///
     /// # Errors
-    /// It could not be written, unless the store is one that degrades. Then it is kept for another try.
+    /// It could not be written, unless the store is one that degrades. Then it is kept for another try. Or, since the last time, something
+    /// that was named had gone: what named it was left out, and all the rest is there.
     pub fn commit(&self) -> Result<Persisted, StoreError> {
         let _one = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.commit_alone()
+        let written = self.commit_alone()?;
+        let left_out = self.state().left_out.take();
+        match left_out {
+            Some(error) => self.store.put(|_| Err(error)),
+            None => Ok(written),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -229,8 +237,11 @@ impl Group {
             } else if self.has(EntryKind::PlanRecord, &plan.key.0, record::size_of_rows(1)) {
                 // The store had the plan, and another record.
                 let missing = |path| StoreError::MissingTarget { path, what: "plan", named_by: format!("selection {key}") };
-                layer.require_durable(EntryKind::Plan, &plan.root.0, plan.size, missing)?;
-                own.push(*plan);
+                match layer.require_durable(EntryKind::Plan, &plan.root.0, plan.size, missing) {
+                    Ok(()) => own.push(*plan),
+                    Err(StoreError::MissingTarget { .. }) if self.store.is_below(plan) => {}
+                    Err(error) => return Err(error),
+                }
             } else {
                 own.append(&mut self.store.own_plans(layer, key, &[*plan])?);
             }
@@ -288,11 +299,11 @@ impl Group {
         if result.as_ref().is_ok_and(Persisted::is_persisted) {
             written.iter().for_each(|((kind, name), bytes)| self.store.put_far(*kind, name, bytes));
         }
-        match missing {
-            // The rest was written. What was left out is not kept: it would be missing again.
-            Some(error) => self.store.put(|_| Err(error)),
-            None => result,
+        if let Some(error) = missing {
+            // What named it is not kept for another try: it would be missing again. Whoever puts something else has no part in that.
+            self.state().left_out.get_or_insert(error);
         }
+        result
     }
 
     /// Writes a pack, and loose files where loose ones would be in front of it; gives what was written, and the first entry that is missing of
@@ -307,19 +318,19 @@ impl Group {
         let mut all = entries.clone();
         let mut missing = leave_out(layer, &mut all)?;
         for (key, additions) in sets {
-            let mut additions = additions.clone();
-            let mut is_there = |plan: &PlanRef| {
-                let target = Target { kind: EntryKind::Plan, name: plan.root.0, size: plan.size };
-                require(layer, &all, &target, &(EntryKind::Selection, *key))
-                    .map(|gone| gone.map(|error| missing.get_or_insert(error)).is_none())
-            };
-            let mut kept = Vec::with_capacity(additions.plans.len());
-            for plan in additions.plans {
-                if is_there(&plan)? {
-                    kept.push(plan);
+            let mut keep = |plans: &[PlanRef]| {
+                let mut kept = Vec::with_capacity(plans.len());
+                for plan in plans {
+                    let target = Target { kind: EntryKind::Plan, name: plan.root.0, size: plan.size };
+                    match require(layer, &all, &target, &(EntryKind::Selection, *key))? {
+                        None => kept.push(*plan),
+                        Some(error) => drop(missing.get_or_insert(error)),
+                    }
                 }
-            }
-            additions.plans = kept;
+                Ok::<_, StoreError>(kept)
+            };
+            let instead = additions.instead.as_deref().map(&mut keep).transpose()?.filter(|instead| !instead.is_empty());
+            let additions = Additions { instead, plans: keep(&additions.plans)? };
             if additions.plans.is_empty() && additions.instead.is_none() {
                 continue;
             }
@@ -383,14 +394,19 @@ fn leave_out(layer: &Directory, all: &mut Entries) -> Result<Option<StoreError>,
     let mut first = None;
     // What is named comes before what names it.
     let named_first: Vec<Key> = all.keys().copied().collect();
+    let mut found = HashSet::new();
     for key in named_first {
         let Some(bytes) = all.get(&key) else { continue };
         for target in targets(key.0, &key.1, bytes) {
+            if found.contains(&target.key()) {
+                continue;
+            }
             if let Some(error) = require(layer, all, &target, &key)? {
                 first.get_or_insert(error);
                 all.remove(&key);
                 break;
             }
+            found.insert(target.key());
         }
     }
     Ok(first)

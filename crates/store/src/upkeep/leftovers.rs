@@ -3,7 +3,6 @@
 use super::gc::GcOptions;
 use super::generation::is_left_alone;
 use super::stamps::{is_fresh, nanos};
-use super::trash;
 use crate::layer::{Directory, walk};
 use crate::layout::{PACKS, QUARANTINE, TMP};
 use crate::{StoreError, fs};
@@ -20,14 +19,9 @@ pub(super) struct Leftovers {
 }
 
 /// Clears away what is older than the grace age in `tmp` and `quarantine`, and stamps of packs that are not there.
-///
-/// Before that, what upkeep that was killed left in `trash` gets its name back, and is decided about as all else is.
 pub(super) fn clear(directory: &Directory, options: &GcOptions) -> Result<Leftovers, StoreError> {
     let root = directory.root();
     let mut cleared = Leftovers::default();
-    if !options.dry_run {
-        trash::recover(directory)?;
-    }
     for folder in [TMP, QUARANTINE] {
         walk::own_folders(root, folder)?;
         for name in walk::names(&root.join(folder)) {

@@ -1,6 +1,6 @@
 use super::common::{new_store, plan, plan_of_engine, put, selection_key, tree};
 use super::upkeep::{HOUR, age, assert_clean, bytes_of, gc, has_graph, pack_up, packs, put_graph};
-use hipplan_store::testing::{Verdict, set_claim_age, with_hook, with_longest_wait};
+use hipplan_store::testing::{Op, Verdict, set_claim_age, with_hook, with_longest_wait};
 use hipplan_store::{GcOptions, Lookup, Mode, Pin, Store};
 use std::cell::Cell;
 use std::fs;
@@ -236,7 +236,7 @@ fn copy_of(template: &Store) -> (tempfile::TempDir, Store) {
 fn interrupted(at: u32, middle: impl Fn() + Send + Sync + 'static, body: impl FnOnce()) -> u32 {
     let calls = Rc::new(Cell::new(0));
     let counted = Rc::clone(&calls);
-    let hook = move |_: hipplan_store::testing::Op<'_>| {
+    let hook = move |_: Op<'_>| {
         if counted.get() == at {
             std::thread::scope(|scope| scope.spawn(&middle).join().unwrap());
         }
@@ -332,7 +332,7 @@ fn two_gcs_at_once_leave_a_whole_store_even_without_locks() {
             let root = store.root().to_owned();
             let middle = move || {
                 let store = Store::open(&root, Mode::ReadWrite).unwrap();
-                let refuse = |op: hipplan_store::testing::Op<'_>| match op.name() {
+                let refuse = |op: Op<'_>| match op.name() {
                     "lock" => Verdict::Fail(libc::ENOLCK),
                     _ => Verdict::Go,
                 };
@@ -371,7 +371,7 @@ fn a_gc_that_fails_or_is_killed_anywhere_leaves_a_whole_store() {
                 let (_dir, store) = copy_of(&template);
                 let calls = Rc::new(Cell::new(0));
                 let counted = Rc::clone(&calls);
-                let hook = move |_: hipplan_store::testing::Op<'_>| {
+                let hook = move |_: Op<'_>| {
                     let number = counted.replace(counted.get() + 1);
                     if number == at || is_killed && number > at { Verdict::Fail(libc::EIO) } else { Verdict::Go }
                 };
@@ -430,7 +430,7 @@ fn stamps_of_a_pack_that_a_killed_gc_left_in_the_trash_come_back_with_it() {
         // Killed when the pack has lost its name and is about to go.
         let trashed = store.root().join("trash").join(pack.file_name().unwrap());
         let (place, is_killed) = (trashed.clone(), Cell::new(false));
-        let kill = move |op: hipplan_store::testing::Op<'_>| {
+        let kill = move |op: Op<'_>| {
             is_killed.set(is_killed.get() || op.name() == "unlink" && op.path() == place);
             if is_killed.get() { Verdict::Fail(libc::EIO) } else { Verdict::Go }
         };
@@ -446,7 +446,7 @@ fn stamps_of_a_pack_that_a_killed_gc_left_in_the_trash_come_back_with_it() {
         let plans = store.iter_plans().map(|plan| format!("plan {}\n", plan.unwrap().key)).collect::<String>();
         fs::write(pins.join("all"), format!("{plans}plan {}\n", kept.key)).unwrap();
         let again = Store::open(store.root(), Mode::ReadWrite).unwrap();
-        let locks = move |op: hipplan_store::testing::Op<'_>| match op.name() {
+        let locks = move |op: Op<'_>| match op.name() {
             "lock" if !has_locks => Verdict::Fail(libc::ENOLCK),
             _ => Verdict::Go,
         };
@@ -484,12 +484,19 @@ fn leftover_stamps_are_not_those_of_a_pack_in_the_trash() {
 
 #[test]
 fn while_something_is_being_removed_nothing_else_is() {
+    // When it begins to look at what there is, and when it takes the first thing away.
+    for moment in ["list", "rename"] {
+        nothing_else_is_removed_at(moment);
+    }
+}
+
+fn nothing_else_is_removed_at(moment: &'static str) {
     let (_dir, store) = evictable(false);
     let root = store.root().to_owned();
     let middle = move || {
         set_claim_age(Duration::from_millis(200));
         let store = Store::open(&root, Mode::ReadWrite).unwrap();
-        let refuse = |op: hipplan_store::testing::Op<'_>| if op.name() == "lock" { Verdict::Fail(libc::ENOLCK) } else { Verdict::Go };
+        let refuse = |op: Op<'_>| if op.name() == "lock" { Verdict::Fail(libc::ENOLCK) } else { Verdict::Go };
         with_hook(refuse, || {
             // However slow this is, the other one is at work.
             let claim = fs::File::options().write(true).open(root.join("packs/00000000.claim")).unwrap();
@@ -503,19 +510,23 @@ fn while_something_is_being_removed_nothing_else_is() {
             assert!(errors.iter().all(|error| error.to_string().contains("other upkeep is at work")), "{errors:?}");
         });
     };
-    // When it begins to look at what there is.
     let is_first = Cell::new(true);
-    let hook = move |op: hipplan_store::testing::Op<'_>| {
-        if op.name() == "list" && op.path().ends_with("trash") && is_first.replace(false) {
+    let hook = move |op: Op<'_>| {
+        let is_now = match op {
+            Op::List { path } => moment == "list" && path.ends_with("trash"),
+            Op::Rename { to, .. } => moment == "rename" && to.parent().is_some_and(|folder| folder.ends_with("trash")),
+            _ => false,
+        };
+        if is_now && is_first.replace(false) {
             std::thread::scope(|scope| scope.spawn(&middle).join().unwrap());
         }
         Verdict::Go
     };
-    fs::create_dir(store.root().join("trash")).unwrap();
+    fs::create_dir_all(store.root().join("trash")).unwrap();
     let mut options = GcOptions::default();
     options.max_bytes = Some(0);
     let report = with_hook(hook, || store.gc(&options, &())).unwrap();
-    assert_eq!(report.evicted, 2, "{report:?}");
+    assert_eq!(report.evicted, 2, "{moment}: {report:?}");
     assert_eq!(bytes_of(store.root()), 0, "{:?}", tree(store.root()).keys());
 }
 
@@ -528,7 +539,7 @@ fn what_a_pack_in_the_trash_names_stays_when_it_came_there_after_the_gc_had_look
     let trash = store.root().join("trash");
     fs::create_dir(&trash).unwrap();
     let (to, is_first) = (trash.join(pack.file_name().unwrap()), Cell::new(true));
-    let hook = move |op: hipplan_store::testing::Op<'_>| {
+    let hook = move |op: Op<'_>| {
         // When it begins to take names away.
         if matches!(op, hipplan_store::testing::Op::Rename { to, .. } if to.parent().unwrap().ends_with("trash")) && is_first.replace(false)
         {
@@ -585,7 +596,7 @@ fn no_kill_takes_the_record_of_a_plan_from_under_what_selects_it() {
             let (_dir, store) = copy_of(&template);
             let calls = Rc::new(Cell::new(0));
             let counted = Rc::clone(&calls);
-            let hook = move |_: hipplan_store::testing::Op<'_>| {
+            let hook = move |_: Op<'_>| {
                 let number = counted.replace(counted.get() + 1);
                 if number >= at { Verdict::Fail(libc::EIO) } else { Verdict::Go }
             };
