@@ -125,7 +125,7 @@ typedef struct {
     size_t struct_size;
     /*
      Folders of stores, and bundles. A lookup walks them in this order. The first, if it is no bundle, is written by `hipplan_compile` and made
-     if it is not there; the others are only read. None (NULL and 0): those that the `hipplan` command uses, as `hipplan store where` tells:
+     if it is not there; the others are only read, and so is a bundle in the first place, also with `HIPPLAN_OPEN_DEGRADE`. None (NULL and 0): those that the `hipplan` command uses, as `hipplan store where` tells:
      the store that `HIPPLAN_STORE` names, or the user's own, and the layers that `HIPPLAN_LAYERS` names.
      */
     const char *const *stores;
@@ -338,8 +338,8 @@ typedef struct {
 #define HIPPLAN_STALE 12
 
 /*
- `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: a plan is stored, or a record that names one, and it is damaged, lacks a code object, or cannot be read.
- Not counted as a failure.
+ `HIPPLAN_OPEN_REQUIRE_PRECOMPILED`: a plan is stored, or a record that names one, and it is damaged, lacks a code object, or cannot be read; or
+ no store could be opened at all. Not counted as a failure.
  */
 #define HIPPLAN_UNREADABLE 13
 
