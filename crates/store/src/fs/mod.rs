@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Bytes that are read in one piece where a file is not read whole: they stay in the processor's cache until they are hashed.
-pub(crate) const PIECE: usize = 1 << 16;
+pub(crate) const PIECE: usize = 1 << 14;
 
 /// What stands under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl OpenFile {
     /// Hands these bytes out piece by piece, as long as `take` wants more.
     pub(crate) fn pieces(&self, mut offset: u64, len: u64, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
         let mut left = len;
-        let mut buffer = vec![0; usize::try_from(left).map_or(PIECE, |left| left.min(PIECE))];
+        let mut buffer = [0; PIECE];
         while left > 0 {
             let len = usize::try_from(left).map_or(PIECE, |left| left.min(PIECE));
             let piece = buffer.get_mut(..len).unwrap_or_default();

@@ -18,6 +18,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+/// As many packs are asked for what is named by its content before it is looked for among the loose files: asking two costs about what
+/// opening a file that is not there does.
+const FEW_PACKS: usize = 2;
+
 /// A folder of plans.
 #[derive(Debug)]
 pub(crate) struct Directory {
@@ -241,6 +245,30 @@ impl Directory {
             warn(&error);
             fault.get_or_insert(error);
         };
+        let ask = |packs: &[Arc<Pack>], asked: &[Arc<Pack>], note: &mut dyn FnMut(StoreError)| {
+            for pack in packs.iter().filter(|pack| !asked.iter().any(|other| Arc::ptr_eq(other, pack))) {
+                match pack.find(kind, name) {
+                    Ok(Some(row)) => match from_pack(pack, &row) {
+                        Ok(found) => {
+                            self.stamp_row(pack, &row);
+                            return Some(found);
+                        }
+                        Err(error) => note(error),
+                    },
+                    Ok(None) => {}
+                    Err(error) => note(error),
+                }
+            }
+            None
+        };
+        // What is named by its content is the same wherever it stands. So packs that are known are asked before a path is made and opened,
+        // unless they are many.
+        let is_by_content = matches!(kind, EntryKind::Blob | EntryKind::Plan);
+        let asked = if is_by_content { self.packs.current() } else { Arc::default() };
+        let asked = if asked.len() <= FEW_PACKS { asked } else { Arc::default() };
+        if let Some(found) = ask(&asked, &[], &mut note) {
+            return Ok(Some(found));
+        }
         let path = kind.file(&self.root, name);
         let loose = if self.packs.trust().takes_loose_files() { entry::open(&path) } else { Ok(None) };
         match loose {
@@ -258,26 +286,14 @@ impl Directory {
             Err(error) => note(error),
         }
         // A record may be in a newer pack than those that are known: it was loose a moment ago. Blobs and plans are the same everywhere.
-        if matches!(kind, EntryKind::PlanRecord | EntryKind::Selection)
-            && let Err(error) = self.packs.refresh()
-        {
+        if !is_by_content && let Err(error) = self.packs.refresh() {
             note(error);
         }
         let mut packs = self.packs.current();
         // What is compacted meanwhile is in a pack that was not there a moment ago.
         for _ in 0..3 {
-            for pack in packs.iter() {
-                match pack.find(kind, name) {
-                    Ok(Some(row)) => match from_pack(pack, &row) {
-                        Ok(found) => {
-                            self.stamp_row(pack, &row);
-                            return Ok(Some(found));
-                        }
-                        Err(error) => note(error),
-                    },
-                    Ok(None) => {}
-                    Err(error) => note(error),
-                }
+            if let Some(found) = ask(&packs, &asked, &mut note) {
+                return Ok(Some(found));
             }
             match self.packs.refresh() {
                 Ok(Some(new)) => packs = new,

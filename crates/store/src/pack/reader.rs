@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// Values of at least this size are given out as part of a mapping. Below it, copying is cheaper than the faults of fresh pages.
-const MAP_FROM: u64 = 256 << 10;
+const MAP_FROM: u64 = 16 << 10;
 /// Rows that a lookup reads at once. A bucket that is larger, which takes names that are no digests, is halved until it fits.
 const MOST_AT_ONCE: u32 = 256;
 /// Rows that a lookup has room for without asking for memory: nearly every bucket.
