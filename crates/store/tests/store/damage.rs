@@ -2,7 +2,7 @@ use super::common::{new_store, only_file, plan, put, selection_key, warnings};
 use super::compact::compact;
 use hipplan_serialize::Digest;
 use hipplan_store::testing::{Op, Verdict, with_hook};
-use hipplan_store::{Lookup, Miss, Mode, Persisted, Store, StoreError};
+use hipplan_store::{Lookup, Miss, Mode, Persisted, RepairOptions, Store, StoreError};
 use std::fs;
 use std::path::Path;
 
@@ -322,4 +322,34 @@ fn a_good_file_that_comes_while_a_damaged_one_is_set_aside_stays() {
     assert_eq!((report.quarantined.len(), report.leftovers.len()), (0, 1), "{report:?}");
     assert_eq!(compact(&Store::open(store.root(), Mode::ReadWrite).unwrap()).put_back, [path]);
     assert!(store.get_blob(&id).hit().is_some());
+}
+
+/// What is named by its content is the same wherever it stands: a damaged copy beside a known pack is in nobody's way, and upkeep finds it.
+#[test]
+fn a_damaged_copy_of_what_a_known_pack_has_is_in_nobodys_way() {
+    let (_dir, store) = new_store();
+    let blob = store.put_blob(&[7; 3000]).unwrap().id;
+    let plan = put(&store, &plan(b"graph", 1000, &[blob]));
+    let key = selection_key(b"graph");
+    assert!(store.put_selection(&key, &[plan]).unwrap().is_persisted());
+    let copies: Vec<_> = ["objects", "plans"].map(|folder| only_file(&store, folder)).into();
+    let whole: Vec<_> = copies.iter().map(|copy| std::fs::read(copy).unwrap()).collect();
+    compact(&store);
+    for (copy, bytes) in copies.iter().zip(whole) {
+        let mut bytes = bytes;
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        std::fs::write(copy, bytes).unwrap();
+    }
+    let (_, warnings) = warnings(|| {
+        let reader = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        assert_eq!(reader.find_selection(&key).hit().unwrap().plans, [plan]);
+        assert!(reader.get_plan(&plan).hit().is_some() && reader.get_blob(&blob).hit().is_some());
+    });
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(store.verify().problems.len(), 2, "{:?}", store.verify().problems);
+    store.repair(&RepairOptions::default(), &()).unwrap();
+    assert!(store.verify().is_clean(), "{:?}", store.verify().problems);
+    assert!(store.get_plan(&plan).hit().is_some() && store.get_blob(&blob).hit().is_some());
 }
