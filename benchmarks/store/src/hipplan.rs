@@ -32,6 +32,24 @@ fn fill(folder: &Path, population: &Population) -> Result<()> {
     Ok(())
 }
 
+/// The same pack, served as a bundle: one file, and nothing beside it to look at.
+pub(crate) const BUNDLE: Backend = Backend { name: "hipplan bundle", fill: link, open: open_bundle };
+
+/// Takes the pack of the store of the same size, which was filled before.
+fn link(folder: &Path, _: &Population) -> Result<()> {
+    let name = folder.file_name().and_then(|name| name.to_str()).context("a name")?;
+    let store = folder.with_file_name(name.replace("bundle", "store"));
+    let pack = std::fs::read_dir(store.join("store/packs"))?.filter_map(Result::ok).map(|entry| entry.path());
+    let pack = pack.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "pack")).context("a pack")?;
+    std::fs::hard_link(pack, folder.join("bundle"))?;
+    std::fs::copy(store.join("digests"), folder.join("digests"))?;
+    Ok(())
+}
+
+fn open_bundle(folder: &Path) -> Result<Box<dyn Reader>> {
+    Ok(Box::new(Opened { store: Store::open_layer(folder.join("bundle"))?, digests: HashMap::new() }))
+}
+
 struct Opened {
     store: Store,
     digests: HashMap<String, Digest>,

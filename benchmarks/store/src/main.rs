@@ -36,7 +36,8 @@ pub(crate) trait Reader {
     fn get(&mut self, name: &str) -> Result<usize>;
 }
 
-pub(crate) const BACKENDS: [Backend; 6] = [by_hand::BACKEND, hipplan::BACKEND, sqlite::BACKEND, files::BACKEND, lmdb::BACKEND, redb_file::BACKEND];
+pub(crate) const BACKENDS: [Backend; 7] =
+    [by_hand::BACKEND, hipplan::BACKEND, hipplan::BUNDLE, sqlite::BACKEND, files::BACKEND, lmdb::BACKEND, redb_file::BACKEND];
 
 /// Numbers of entries.
 const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];

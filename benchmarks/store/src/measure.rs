@@ -98,7 +98,7 @@ pub(crate) fn cold(backend: &str, place: &Path, name: &str) -> Result<()> {
 }
 
 fn know(backend: &Backend, place: &Path, names: &[String]) -> Result<()> {
-    if backend.name != hipplan::BACKEND.name {
+    if ![hipplan::BACKEND.name, hipplan::BUNDLE.name].contains(&backend.name) {
         return Ok(());
     }
     for name in names {
