@@ -110,10 +110,11 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> anyhow::Result
     let mut entries: Vec<PathBuf> = entries.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>().with_context(|| output::path(folder))?;
     entries.sort();
     for path in entries {
-        // Links to files are followed, links to folders are not: they could lead round in circles.
+        // Links to files are followed, links to folders are not: they could lead round in circles. What has such a name and is no file, or
+        // leads nowhere, is an input that cannot be read, and is told of.
         if std::fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir()) {
             walk(&path, files, depth + 1)?;
-        } else if path.is_file()
+        } else if !path.is_dir()
             && path.extension().is_some_and(|e| ENDINGS.iter().chain(&TEXT_ENDINGS).any(|known| e.eq_ignore_ascii_case(known)))
         {
             files.push(path);
@@ -128,6 +129,10 @@ pub(crate) fn read(source: &Source, limits: &Limits) -> Contents {
     let found = match source {
         Source::Line(line) => from(line.as_bytes(), limits),
         Source::File(path) if path == Path::new("-") => from(std::io::stdin().lock(), limits),
+        // Nobody who names a folder means to wait for a pipe in it.
+        Source::InFolder(path) if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) => {
+            Err("found a pipe, a socket or a device, expected a file".to_owned())
+        }
         Source::File(path) | Source::InFolder(path) => std::fs::File::open(path).map_err(|e| e.to_string()).and_then(|f| from(f, limits)),
     };
     let is_text = |path: &Path| path.extension().is_some_and(|e| TEXT_ENDINGS.iter().any(|known| e.eq_ignore_ascii_case(known)));

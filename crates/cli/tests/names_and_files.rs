@@ -160,3 +160,25 @@ fn a_budget_is_a_number_from_zero_up() {
     let ran = scratch.run(&["check", "g.json", "--max-gmac", "-1"]);
     assert!(ran.code == 2 && ran.err.contains("from 0 up"), "{ran:?}");
 }
+
+/// A folder is taken whole: what is named like a graph in it and cannot be read is told of, never passed over.
+#[test]
+fn what_cannot_be_read_in_a_folder_is_told_of() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("graphs")).expect("made");
+    scratch.write("graphs/good.json", scalar_graph(""));
+    scratch.write("elsewhere", scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#));
+    symlink("../elsewhere", scratch.path("graphs/linked.json")).expect("linked");
+    assert_eq!(scratch.run(&["compile", "graphs", "--store", "s"]).code, 0);
+    symlink("../gone", scratch.path("graphs/dangling.json")).expect("linked");
+    assert!(std::process::Command::new("mkfifo").arg(scratch.path("graphs/pipe.json")).status().expect("started").success());
+    for args in [
+        &["compile", "graphs", "--store", "s"][..],
+        &["compile", "graphs", "--store", "s", "--require-precompiled"],
+        &["coverage", "graphs", "--store", "s"],
+    ] {
+        let ran = scratch.run(args);
+        let all = ran.out.clone() + &ran.err;
+        assert!(ran.code != 0 && all.contains("dangling.json") && all.contains("pipe.json"), "{args:?}: {ran:?}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::OpenFile;
 use super::op::{Op, gate};
+use memmap2::Advice;
 use std::io;
 use std::path::Path;
 
@@ -23,7 +24,7 @@ const LOCAL_FILE_SYSTEMS: [u64; 10] = [
     0x8584_58f6, // ramfs
 ];
 
-/// A mapped file. Nothing in this crate reads it: what callers are given of it has been read and hashed by other means.
+/// A mapped file.
 #[derive(Debug)]
 pub(crate) struct Map(memmap2::Mmap);
 
@@ -37,6 +38,15 @@ impl Map {
         // the inode that is mapped here stays as it is. What other programs that may write there can break is in `docs/security.md`;
         // nothing is mapped but on the file systems of `LOCAL_FILE_SYSTEMS` (`is_local`).
         unsafe { memmap2::Mmap::map(&file.file) }.map(Self)
+    }
+
+    /// A part of it whose pages have just been brought into memory, to be read now. What the system cannot bring, because the disk fails or the file
+    /// has become shorter, is an error here, where touching it would be a signal. Linux before 5.14 cannot say so, which is an error too.
+    pub(crate) fn brought(&self, path: &Path, offset: usize, len: usize) -> io::Result<&[u8]> {
+        gate(Op::Map { path })?;
+        let part = self.get(offset, len).ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.0.advise_range(Advice::PopulateRead, offset, len)?;
+        Ok(part)
     }
 
     /// A part of it, if it is that long.

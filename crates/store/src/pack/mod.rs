@@ -1,7 +1,7 @@
 //! Packs: many entries in one immutable file, found by name in two reads however many there are.
 //!
-//! A bundle is a pack too. The layout is described in `docs/format.md`. What is read of a pack is read by `pread`, and nothing here
-//! touches a mapping: a file that is cut short under a reader is an error, never a signal.
+//! A bundle is a pack too. The layout is described in `docs/format.md`. What is read of a pack is read by `pread`, and a
+//! mapping is touched only when the system has just brought its pages: a file that is cut short under a reader is an error, never a signal.
 
 mod check;
 mod error;

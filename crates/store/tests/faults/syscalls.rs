@@ -40,7 +40,7 @@ fn carried_out_by(op: &str) -> &'static [&'static str] {
         "statfs" => &["fstatfs"],
         "read" => &["pread64"],
         // The length of what is mapped is asked for first.
-        "map" => &["mmap", "statx", "fstat", "newfstatat"],
+        "map" => &["mmap", "madvise", "statx", "fstat", "newfstatat"],
         "create" => &["openat"],
         "write" => &["pwrite64", "ftruncate"],
         "sync-file" => &["fsync"],
