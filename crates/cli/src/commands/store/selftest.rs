@@ -24,7 +24,7 @@ pub(crate) struct Selftest {
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     kills: u32,
     /// Processes that work at once
-    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     processes: u32,
     /// How long they work
     #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=86_400))]
