@@ -8,20 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const STORE: &str = "HIPPLAN_MIOPEN_STORE";
-/// Beginnings of the names of all that changes what is forwarded. `docs/shim.md` has them.
-const NAMES: [&str; 10] = [
-    FORWARDING,
-    "MIOPEN_DISABLE_HIPDNN_FOR",
-    "HIPPLAN_MIOPEN_",
-    "HIPPLAN_LIBRARY",
-    "MIOPEN_FIND_ENFORCE",
-    "MIOPEN_CHECK_NUMERICS",
-    "MIOPEN_DEBUG_CONV",
-    "MIOPEN_DEBUG_FIND_",
-    "MIOPEN_DEBUG_COMPILE_ONLY",
-    "MIOPEN_DEVICE_",
-];
-/// Those among them that make MIOpen answer all by itself.
+/// Beginnings of the names of what changes what is forwarded, beside [`STEERING`]. `docs/shim.md` has them.
+const NAMES: [&str; 4] = [FORWARDING, "MIOPEN_DISABLE_HIPDNN_FOR", "HIPPLAN_MIOPEN_", "HIPPLAN_LIBRARY"];
+/// Beginnings of the names of what makes MIOpen answer all by itself.
 const STEERING: [&str; 6] = [
     "MIOPEN_FIND_ENFORCE",
     "MIOPEN_CHECK_NUMERICS",
@@ -34,7 +23,7 @@ const STEERING: [&str; 6] = [
 pub(super) fn check(report: &mut Report) {
     let mut set: Vec<(String, OsString)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .filter(|(name, value)| !value.is_empty() && NAMES.iter().any(|beginning| name.starts_with(beginning)))
+        .filter(|(name, value)| !value.is_empty() && NAMES.iter().chain(&STEERING).any(|beginning| name.starts_with(beginning)))
         .collect();
     set.sort();
     let listed: Vec<String> = set.iter().map(|(name, value)| format!("{name}={}", value.display())).collect();
