@@ -39,7 +39,6 @@ mod layout;
 mod limits;
 mod location;
 mod marker;
-mod objects;
 mod outcome;
 mod pack;
 mod plans;

@@ -265,12 +265,16 @@ impl Store {
 fn open_layer(path: &Path, options: &LayerOptions) -> Result<Layer, StoreError> {
     let absolute = fs::absolute(path).map_err(StoreError::io("use the path", path))?;
     let trust = Trust::of(options);
-    match fs::status_followed(&absolute) {
-        Ok(status) if matches!(status.kind, fs::Kind::File { .. }) => {
-            let real = fs::resolved(&absolute).map_err(StoreError::io("open", &absolute))?;
-            let bundle = Bundle::open(&real, &trust)?;
-            bundle.map(Layer::Bundle).ok_or(StoreError::NoSuchStore { path: absolute })
+    let kind = |status: fs::Status| status.kind;
+    let bundle = match fs::kind(&absolute) {
+        Ok(fs::Kind::File { .. }) => Some(absolute.clone()),
+        Ok(fs::Kind::Other(_)) if matches!(fs::status_followed(&absolute).map(kind), Ok(fs::Kind::File { .. })) => {
+            Some(fs::resolved(&absolute).map_err(StoreError::io("open", &absolute))?)
         }
-        _ => Directory::open_trusted(&absolute, trust).map(Layer::Directory),
+        Ok(_) | Err(_) => None,
+    };
+    match bundle {
+        Some(path) => Bundle::open(&path, &trust)?.map(Layer::Bundle).ok_or(StoreError::NoSuchStore { path: absolute }),
+        None => Directory::open_trusted(&absolute, trust).map(Layer::Directory),
     }
 }

@@ -125,6 +125,12 @@ impl Trust {
             // What they are worth makes no difference. That they are some does: anything else behind a pack is damage.
             return pack.signatures().map(drop);
         }
+        self.check_signed(pack)
+    }
+
+    /// Out of line: the arithmetic of signatures wants more stack than all the rest of opening a store.
+    #[inline(never)]
+    fn check_signed(&self, pack: &mut Pack) -> Result<(), StoreError> {
         pack.hold_tables()?;
         let signed = pack.check_root().and_then(|()| trusted_signer(pack, &self.0.trusted));
         match signed {

@@ -2,7 +2,7 @@
 
 use super::OpenFile;
 use super::op::{Op, gate};
-use memmap2::Advice;
+use memmap2::{Advice, MmapOptions};
 use std::io;
 use std::path::Path;
 
@@ -33,18 +33,25 @@ impl Map {
     #[expect(unsafe_code, reason = "mapping a file is unsafe; the block below argues")]
     pub(crate) fn of(file: &OpenFile, path: &Path) -> io::Result<Self> {
         gate(Op::Map { path })?;
+        let len = usize::try_from(file.size).map_err(|_| io::ErrorKind::FileTooLarge)?;
         // SAFETY: a shared read-only mapping, which is sound as long as nobody changes or truncates the inode. hipplan itself never
         // opens a pack for writing once it has its name, removes packs only by unlinking them, and replaces them only by renaming; so
         // the inode that is mapped here stays as it is. What other programs that may write there can break is in `docs/security.md`;
         // nothing is mapped but on the file systems of `LOCAL_FILE_SYSTEMS` (`is_local`).
-        unsafe { memmap2::Mmap::map(&file.file) }.map(Self)
+        unsafe { MmapOptions::new().len(len).map(&file.file) }.map(Self)
     }
 
     /// A part of it whose pages have just been brought into memory, to be read now. What the system cannot bring, because the disk fails or the file
     /// has become shorter, is an error here, where touching it would be a signal. Linux before 5.14 cannot say so, which is an error too.
-    pub(crate) fn brought(&self, path: &Path, offset: usize, len: usize) -> io::Result<&[u8]> {
+    ///
+    /// `is_new` has what is not in memory read from disk all at once rather than a few pages at a time.
+    pub(crate) fn brought(&self, path: &Path, offset: usize, len: usize, is_new: bool) -> io::Result<&[u8]> {
         gate(Op::Map { path })?;
         let part = self.get(offset, len).ok_or(io::ErrorKind::UnexpectedEof)?;
+        if is_new {
+            // A system that does not do so brings the pages as it likes.
+            drop(self.0.advise_range(Advice::WillNeed, offset, len));
+        }
         self.0.advise_range(Advice::PopulateRead, offset, len)?;
         Ok(part)
     }

@@ -25,9 +25,12 @@ use hipplan_serialize::AlignedBytes;
 #[cfg(not(any(test, feature = "testing")))]
 use op::Op;
 use op::{gate, gate_len};
-use std::ffi::OsString;
+use rustix::fs::RawDir;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -338,7 +341,30 @@ pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
 /// The names in a folder, sorted by their bytes.
 pub(crate) fn list(path: &Path) -> io::Result<Vec<OsString>> {
     gate(Op::List { path })?;
-    let mut names = fs::read_dir(path)?.map(|entry| entry.map(|e| e.file_name())).collect::<io::Result<Vec<_>>>()?;
+    names_in(&open_folder(path)?)
+}
+
+/// What is known of a folder, and then the names in it, sorted by their bytes. It must not be a link.
+pub(crate) fn list_with_status(path: &Path) -> io::Result<(Status, Vec<OsString>)> {
+    gate(Op::List { path })?;
+    let flags = libc::O_DIRECTORY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let folder = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let status = Status::of(&folder.metadata()?);
+    names_in(&folder).map(|names| (status, names))
+}
+
+/// Read into a small buffer of our own: what the C library takes for one is more than most processes have touched by then.
+fn names_in(folder: &File) -> io::Result<Vec<OsString>> {
+    let mut buffer = [const { MaybeUninit::uninit() }; 1024];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+    }
     names.sort_unstable();
     Ok(names)
 }

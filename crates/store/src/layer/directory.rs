@@ -261,10 +261,10 @@ impl Directory {
             }
             None
         };
-        // What is named by its content is the same wherever it stands. So packs that are known are asked before a path is made and opened,
-        // unless they are many.
+        // What is named by its content is the same wherever it stands. So packs are asked before a path is made and opened, unless they are
+        // many. Where they cannot be listed, that is told below.
         let is_by_content = matches!(kind, EntryKind::Blob | EntryKind::Plan);
-        let asked = if is_by_content { self.packs.current() } else { Arc::default() };
+        let asked = if is_by_content { self.packs.known() } else { Arc::default() };
         let asked = if asked.len() <= FEW_PACKS { asked } else { Arc::default() };
         if let Some(found) = ask(&asked, &[], &mut note) {
             return Ok(Some(found));

@@ -2,9 +2,10 @@
 
 use crate::pack::{Pack, PackError, Used};
 use crate::{StoreError, fs};
+use once_cell::race::OnceBox;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,7 +25,8 @@ const LAST_NAP: Duration = Duration::from_millis(2);
 pub(super) struct Listing {
     /// Newest first.
     pub(super) packs: Arc<[Arc<Pack>]>,
-    pub(super) stamps: Vec<OnceLock<Option<Used>>>,
+    /// Of each pack: its stamps of use, once they are wanted. Who opens them holds no lock, which a forked child would wait for.
+    pub(super) stamps: Vec<OnceBox<Option<Used>>>,
     /// Packs that cannot be used.
     bad: Vec<Bad>,
     /// The folder, and when it was last changed, as it was before it was listed.
@@ -52,7 +54,7 @@ impl Listing {
 
     /// What was found.
     pub(super) fn hold(&mut self, packs: Vec<Arc<Pack>>, bad: Vec<Bad>) {
-        self.stamps = packs.iter().map(|_| OnceLock::new()).collect();
+        self.stamps = packs.iter().map(|_| OnceBox::new()).collect();
         self.packs = packs.into();
         self.bad = bad;
     }
@@ -60,6 +62,16 @@ impl Listing {
     /// The folder has changed since its time was taken.
     pub(super) fn is_after_a_change(&mut self) {
         self.is_settled = false;
+    }
+
+    /// That there is no folder.
+    pub(super) fn of_nothing() -> Self {
+        Self { began: Some(Instant::now()), ..Self::default() }
+    }
+
+    /// Whether the folder has been looked at.
+    pub(super) fn is_made(&self) -> bool {
+        self.began.is_some()
     }
 
     /// Whether a listing now would give the same, or at least a listing a moment ago has.

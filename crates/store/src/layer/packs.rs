@@ -7,10 +7,11 @@ use crate::layout::{self, PACKS};
 use crate::pack::{Pack, Used};
 use crate::{Limits, StoreError, faults, fs};
 use arc_swap::ArcSwap;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 /// Listings of a folder whose packs come and go, before one is made do with.
@@ -21,7 +22,7 @@ const MOST_LISTINGS: u32 = 32;
 pub(crate) struct Packs {
     folder: PathBuf,
     trust: Trust,
-    listing: OnceLock<ArcSwap<Listing>>,
+    listing: ArcSwap<Listing>,
     /// One thread lists at a time. The others wait for it, for there may be in the new list what they look for; but not for long.
     lister: AtomicU32,
 }
@@ -36,7 +37,7 @@ struct Opened {
 
 impl Packs {
     pub(super) fn of(root: &Path, trust: Trust) -> Self {
-        Self { folder: root.join(PACKS), trust, listing: OnceLock::new(), lister: AtomicU32::new(0) }
+        Self { folder: root.join(PACKS), trust, listing: ArcSwap::default(), lister: AtomicU32::new(0) }
     }
 
     /// Whose packs are used.
@@ -46,17 +47,24 @@ impl Packs {
 
     /// The packs that are known, newest first. None are before the first [`refresh`](Self::refresh).
     pub(crate) fn current(&self) -> Arc<[Arc<Pack>]> {
-        self.listing().load().packs.clone()
+        self.listing.load().packs.clone()
     }
 
-    fn listing(&self) -> &ArcSwap<Listing> {
-        self.listing.get_or_init(ArcSwap::default)
+    /// The same, after a first listing.
+    pub(super) fn known(&self) -> Arc<[Arc<Pack>]> {
+        let listing = self.listing.load();
+        if listing.is_made() {
+            return listing.packs.clone();
+        }
+        // What is wrong with it is told by whoever looks again.
+        drop(self.refresh());
+        self.current()
     }
 
     /// The packs that are there, newest first, and what keeps others from being opened: for going through them all.
     pub(crate) fn listed(&self) -> (Vec<Arc<Pack>>, Vec<StoreError>) {
         let looked = self.look(true);
-        let listing = self.listing().load();
+        let listing = self.listing.load();
         let mut faults = listing.faults();
         // Where the folder cannot be listed, that is all that is known of it.
         if let Err(error) = looked
@@ -69,7 +77,7 @@ impl Packs {
 
     /// What keeps packs of the last listing from being opened.
     pub(super) fn faults(&self) -> Vec<StoreError> {
-        self.listing().load().faults()
+        self.listing.load().faults()
     }
 
     /// Looks whether the folder has changed since it was listed; if so, gives what it holds now. An error where that is no news, and a pack
@@ -80,33 +88,30 @@ impl Packs {
 
     /// The same; `is_thorough` tries packs again that could not be opened a moment ago.
     fn look(&self, is_thorough: bool) -> Result<Option<Arc<[Arc<Pack>]>>, StoreError> {
-        let before = self.listing().load_full();
-        let status = match fs::status(&self.folder) {
-            Ok(status) if status.kind == fs::Kind::Folder => status,
-            Ok(status) => {
-                let (path, found) = (self.folder.clone(), status.kind.name());
-                return Err(StoreError::FileType { path, found, expected: "a folder" });
-            }
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                if !before.packs.is_empty() || before.has_faults() {
-                    self.listing().store(Arc::default());
+        let before = self.listing.load_full();
+        // The first listing looks at the folder itself.
+        if before.is_made() {
+            match fs::status(&self.folder) {
+                Ok(status) if before.still_holds(&status, is_thorough) => return before.fault().map_or(Ok(None), Err),
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    if !before.packs.is_empty() || before.has_faults() {
+                        self.listing.store(Arc::new(Listing::of_nothing()));
+                    }
+                    return Ok(None);
                 }
-                return Ok(None);
+                Err(e) => return Err(StoreError::io("look at", &self.folder)(e)),
             }
-            Err(e) => return Err(StoreError::io("look at", &self.folder)(e)),
-        };
-        if before.still_holds(&status, is_thorough) {
-            return before.fault().map_or(Ok(None), Err);
         }
         let from = Instant::now();
-        let turn = Turn::take(&self.lister, || self.listing().load().began_after(from));
-        let known = self.listing().load_full();
+        let turn = Turn::take(&self.lister, || self.listing.load().began_after(from));
+        let known = self.listing.load_full();
         // Who was waited for may have listed for us. Who was waited for in vain has not: then it is done twice.
         let listing = if known.began_after(from) {
             known
         } else {
-            let listing = Arc::new(self.list(&known, &status, is_thorough)?);
-            self.listing().store(listing.clone());
+            let listing = Arc::new(self.list(&known, is_thorough)?);
+            self.listing.store(listing.clone());
             listing
         };
         drop(turn);
@@ -121,23 +126,40 @@ impl Packs {
     ///
     /// A pack that vanishes between the listing and the opening has been folded into another one, which came before it went: so the folder
     /// is listed again, for what was in it must not be missed.
-    fn list(&self, before: &Listing, status: &fs::Status, is_thorough: bool) -> Result<Listing, StoreError> {
-        // The folder's time was taken before its names are: a change in between is seen the next time.
-        let mut listing = Listing::begin(before, status);
+    fn list(&self, before: &Listing, is_thorough: bool) -> Result<Listing, StoreError> {
+        let mut listing = None;
         for _ in 0..MOST_LISTINGS {
-            let opened = self.open_all(before, is_thorough)?;
+            let Some((status, names)) = self.names()? else { break };
+            let is_again = listing.is_some();
+            // The folder's time was taken before its names: a change in between is seen the next time.
+            let listing = listing.get_or_insert_with(|| Listing::begin(before, &status));
+            if is_again {
+                listing.is_after_a_change();
+            }
+            let opened = self.open_all(&names, before, is_thorough);
             listing.hold(opened.packs, opened.bad);
             if !opened.has_vanished {
-                return Ok(listing);
+                break;
             }
-            listing.is_after_a_change();
         }
-        Ok(listing)
+        Ok(listing.unwrap_or_else(Listing::of_nothing))
+    }
+
+    /// The state of the folder, and the names in it; `None` where there is none.
+    fn names(&self) -> Result<Option<(fs::Status, Vec<OsString>)>, StoreError> {
+        let path = &self.folder;
+        match fs::list_with_status(path) {
+            Ok(listed) => Ok(Some(listed)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(match fs::kind(path) {
+                Ok(fs::Kind::Folder) | Err(_) => StoreError::io("list the folder", path)(e),
+                Ok(other) => StoreError::FileType { path: path.clone(), found: other.name(), expected: "a folder" },
+            }),
+        }
     }
 
     /// The packs that are there now, newest first, those that cannot be opened, and whether one has vanished.
-    fn open_all(&self, before: &Listing, is_thorough: bool) -> Result<Opened, StoreError> {
-        let names = fs::list(&self.folder).map_err(StoreError::io("list the folder", &self.folder))?;
+    fn open_all(&self, names: &[OsString], before: &Listing, is_thorough: bool) -> Opened {
         let mut opened = Opened::default();
         for name in names.iter().rev() {
             if name.to_str().and_then(layout::parse_pack).is_none() {
@@ -155,35 +177,50 @@ impl Packs {
                 opened.bad.push(bad);
                 continue;
             }
-            // Before it is opened: what takes its name in between is looked at another time.
-            let status = fs::status(&path).ok();
-            match Pack::open(&path, &Limits::of_packs()) {
-                Ok(Some(mut pack)) => match self.trust.check(&mut pack) {
-                    Ok(()) => opened.packs.push(Arc::new(pack)),
-                    Err(error) => {
-                        let is_refused = is_refusal(&error);
-                        if is_refused && before.is_none_or(|bad| !bad.is_refused()) {
-                            faults::not_trusted(&error);
-                        }
-                        opened.bad.push(Bad::new(path, status, error, is_refused, before));
-                    }
-                },
+            match self.open(path, before) {
+                Ok(Some(pack)) => opened.packs.push(pack),
                 Ok(None) => opened.has_vanished = true,
-                Err(error) => opened.bad.push(Bad::new(path, status, error, false, before)),
+                Err(bad) => opened.bad.push(bad),
             }
         }
-        Ok(opened)
+        opened
+    }
+
+    /// Opens a pack that is trusted far enough; `None` where it is not there any more.
+    fn open(&self, path: PathBuf, before: Option<&Bad>) -> Result<Option<Arc<Pack>>, Bad> {
+        match Pack::open(&path, &Limits::of_packs()) {
+            Ok(Some(pack)) => self.trusted(pack, before).map(Some),
+            Ok(None) => Ok(None),
+            Err(_) => self.open_again(path, before),
+        }
+    }
+
+    /// Opens what did not open a moment ago, now behind a look at it: so what takes its name in between is looked at another time.
+    #[cold]
+    fn open_again(&self, path: PathBuf, before: Option<&Bad>) -> Result<Option<Arc<Pack>>, Bad> {
+        let status = fs::status(&path).ok();
+        match Pack::open(&path, &Limits::of_packs()) {
+            Ok(Some(pack)) => self.trusted(pack, before).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(Bad::new(path, status, error, false, before)),
+        }
+    }
+
+    fn trusted(&self, mut pack: Pack, before: Option<&Bad>) -> Result<Arc<Pack>, Bad> {
+        let Err(error) = self.trust.check(&mut pack) else { return Ok(Arc::new(pack)) };
+        let is_refused = is_refusal(&error);
+        if is_refused && before.is_none_or(|bad| !bad.is_refused()) {
+            faults::not_trusted(&error);
+        }
+        Err(Bad::new(pack.path().to_owned(), Some(*pack.status()), error, is_refused, before))
     }
 
     /// Notes that a row was used, if that was not done in this hour; tells whether it is noted.
     pub(super) fn stamp(&self, pack: &Pack, ordinal: u32, now: SystemTime) -> bool {
-        let listing = self.listing().load();
+        let listing = self.listing.load();
         let Some(at) = listing.packs.iter().position(|known| std::ptr::eq(&**known, pack)) else { return false };
         let Some(cell) = listing.stamps.get(at) else { return false };
-        // Opened outside of the cell: a child that is forked meanwhile must not wait for a thread that it does not have.
-        if cell.get().is_none() {
-            let _ = cell.set(Used::open(pack.path(), pack.rows_in_all(), true));
-        }
-        cell.get().and_then(Option::as_ref).is_some_and(|used| used.stamp(ordinal, hours(now)))
+        let used = cell.get_or_init(|| Box::new(Used::open(pack.path(), pack.rows_in_all(), true)));
+        used.as_ref().is_some_and(|used| used.stamp(ordinal, hours(now)))
     }
 }

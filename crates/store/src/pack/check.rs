@@ -68,8 +68,9 @@ impl Pack {
     /// values fill the rest of the file. The cost is that of reading the rows; no value is looked at.
     pub(crate) fn check_root(&self) -> Result<(), StoreError> {
         let mut hasher = root_hasher();
-        hasher.update(&self.unsealed);
-        let start = self.unsealed.len() as u64;
+        let unsealed = self.header.encode_unsealed();
+        hasher.update(&unsealed);
+        let start = unsealed.len() as u64;
         self.pieces(start, self.header.values_offset.saturating_sub(start), |piece| {
             hasher.update(piece);
             true

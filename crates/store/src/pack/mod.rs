@@ -6,6 +6,7 @@
 mod check;
 mod error;
 mod format;
+mod mapping;
 mod provenance;
 mod reader;
 mod rows;

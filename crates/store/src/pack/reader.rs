@@ -2,15 +2,16 @@
 
 use super::error::{EntryId, PackError};
 use super::format::{ALIGN, HEADER, Header, MOST_SIGNATURES, RawRow, Table};
+use super::mapping::Mapping;
 use crate::fs::PIECE;
 use crate::{Blob, EntryKind, Limits, StoreError, fs};
 use bytemuck::Zeroable;
 use hipplan_serialize::{AlignedBytes, ContentHash};
+use once_cell::race::OnceBox;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Values of at least this size are given out as part of a mapping. Below it, copying is cheaper than the faults of fresh pages.
 const MAP_FROM: u64 = 16 << 10;
@@ -25,41 +26,11 @@ pub(crate) struct Pack {
     file: fs::OpenFile,
     path: PathBuf,
     pub(super) header: Header,
-    /// What the header covers of itself.
-    pub(super) unsealed: [u8; HEADER],
     max_provenance: u64,
     /// What stands between header and values, where it must stay what it was: [`hold_tables`](Self::hold_tables).
     held: Option<Box<[u8]>>,
-    /// Made when it is first wanted; `None` where the file may not be mapped.
-    map: OnceLock<Option<fs::Map>>,
-    /// Values that were read whole.
-    read_before: Marks,
-}
-
-/// A set of numbers that may have a few more than were added.
-#[derive(Debug)]
-struct Marks([AtomicU64; 64]);
-
-impl Default for Marks {
-    fn default() -> Self {
-        Self([const { AtomicU64::new(0) }; 64])
-    }
-}
-
-impl Marks {
-    fn word(&self, number: u32) -> Option<&AtomicU64> {
-        self.0.get(usize::try_from(number >> 6 & 63).ok()?)
-    }
-
-    fn has(&self, number: u32) -> bool {
-        self.word(number).is_some_and(|word| word.load(Ordering::Relaxed) & (1 << (number & 63)) != 0)
-    }
-
-    fn add(&self, number: u32) {
-        if let Some(word) = self.word(number) {
-            word.fetch_or(1 << (number & 63), Ordering::Relaxed);
-        }
-    }
+    /// Made when it is first wanted; `None` where the file may not be mapped. Who makes it holds no lock, which a forked child would wait for.
+    mapping: OnceBox<Option<Mapping>>,
 }
 
 /// Where the bytes of an entry stand.
@@ -125,18 +96,8 @@ impl Pack {
         let mut bytes = [0; HEADER];
         file.read_at(0, &mut bytes).map_err(|e| read_error(path, size, e))?;
         let header = Header::decode(&bytes, size, limits).map_err(fault)?;
-        let unsealed = header.encode_unsealed();
         let max_provenance = limits.max_provenance_bytes;
-        Ok(Some(Self {
-            file,
-            path: path.to_owned(),
-            header,
-            unsealed,
-            max_provenance,
-            held: None,
-            map: OnceLock::new(),
-            read_before: Marks::default(),
-        }))
+        Ok(Some(Self { file, path: path.to_owned(), header, max_provenance, held: None, mapping: OnceBox::new() }))
     }
 
     /// Reads all that stands between header and values, and takes it from memory from now on: what becomes of it in the file makes no
@@ -317,11 +278,12 @@ impl Pack {
     pub(crate) fn blob(self: &Arc<Self>, row: &PackRow, max: u64) -> Result<Blob, StoreError> {
         let size = self.checked_size(row, max)?;
         let Some(range) = self.mappable(row, size) else { return self.read(row, max).map(Blob::from) };
-        // The first time it is read: from a disk that is faster than bringing single pages. After that its pages are most likely in memory.
-        if !self.read_before.has(row.ordinal) || !self.is_sound_where_mapped(row, &range) {
+        if let Some(mapping) = self.mapping()
+            && !mapping.is_sound(&self.path, row, &range)
+        {
             // Why it is not, or that it is after all, is found by this.
             self.check_value(row)?;
-            self.read_before.add(row.ordinal);
+            mapping.mark(row);
         }
         Ok(Blob::mapped(Arc::clone(self), range))
     }
@@ -338,22 +300,11 @@ impl Pack {
 
     /// A part of the mapping. Does not touch it.
     pub(crate) fn mapped(&self, range: &Range<usize>) -> Option<&[u8]> {
-        // Where it cannot be mapped, it is read; that is slower and otherwise the same.
-        let map = || match fs::is_local(&self.file, &self.path) {
-            Ok(true) => fs::Map::of(&self.file, &self.path).ok(),
-            Ok(false) | Err(_) => None,
-        };
-        // Made outside of the cell: a child that is forked meanwhile must not wait for a thread that it does not have.
-        if self.map.get().is_none() {
-            let _ = self.map.set(map());
-        }
-        self.map.get()?.as_ref()?.get(range.start, range.len())
+        self.mapping()?.part(range)
     }
 
-    /// Whether the bytes of an entry are right in the mapping; `false` where that cannot be told without the danger of a signal.
-    fn is_sound_where_mapped(&self, row: &PackRow, range: &Range<usize>) -> bool {
-        let Some(Some(map)) = self.map.get() else { return false };
-        map.brought(&self.path, range.start, range.len()).is_ok_and(|bytes| blake3::hash(bytes).as_bytes() == &row.digest)
+    fn mapping(&self) -> Option<&Mapping> {
+        self.mapping.get_or_init(|| Box::new(Mapping::of(&self.file, &self.path))).as_ref()
     }
 
     /// Checks the bytes of an entry without keeping them.
