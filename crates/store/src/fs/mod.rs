@@ -357,7 +357,7 @@ pub(crate) fn list_with_status(path: &Path) -> io::Result<(Status, Vec<OsString>
 fn names_in(folder: &File) -> io::Result<Vec<OsString>> {
     let mut buffer = [const { MaybeUninit::uninit() }; 1024];
     let mut entries = RawDir::new(folder, &mut buffer);
-    let mut names = Vec::new();
+    let mut names = Vec::with_capacity(8);
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
