@@ -14,10 +14,10 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 /// Calls that files and folders are reached by.
-const TRACED: &str = "trace=%file,%desc";
+pub(crate) const TRACED: &str = "trace=%file,%desc";
 
 /// Runs a scenario in a child with `strace` attached to the thread that does it. Gives what became of the child.
-fn run(scenario: &Scenario, folder: &Path, options: &[&str]) -> ExitStatus {
+pub(crate) fn run(scenario: &Scenario, folder: &Path, options: &[&str]) -> ExitStatus {
     let role = format!("run when told: {}", scenario.name);
     let mut child = child::command(&role, folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut words = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -44,6 +44,21 @@ pub(crate) fn run_when_told(name: &str, folder: &Path) {
     (scenario::of(name).run)(folder);
 }
 
+/// Runs a scenario, and gives every call that it makes on its folder, with its number among those of its name.
+pub(crate) fn sites(scenario: &Scenario, folder: &Path, log: &Path) -> Vec<(String, u32)> {
+    assert!(run(scenario, folder, &["-y", "-e", TRACED, "-o", log.to_str().unwrap()]).success());
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    let mut sites = Vec::new();
+    for call in calls(log) {
+        let count = counts.entry(call.name.clone()).or_default();
+        *count += 1;
+        if call.touches(folder) {
+            sites.push((call.name, *count));
+        }
+    }
+    sites
+}
+
 fn kill_at_every_call(name: &str) {
     let scenario = scenario::of(name);
     let work = scratch::folder();
@@ -52,16 +67,7 @@ fn kill_at_every_call(name: &str) {
     let kept: Vec<Promise> = (scenario.before)(&template);
 
     scratch::copy(&template, &folder);
-    assert!(run(scenario, &folder, &["-y", "-e", TRACED, "-o", log.to_str().unwrap()]).success());
-    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    let mut sites = Vec::new();
-    for call in calls(&log) {
-        let count = counts.entry(call.name.clone()).or_default();
-        *count += 1;
-        if call.touches(&folder) {
-            sites.push((call.name, *count));
-        }
-    }
+    let sites = sites(scenario, &folder, &log);
     assert!(sites.len() > 20, "{name}: {sites:?}");
     for (call, number) in &sites {
         std::fs::remove_dir_all(&folder).unwrap();

@@ -8,6 +8,7 @@ mod child;
 #[path = "../store/common.rs"]
 #[allow(dead_code, reason = "shared with the other test program, which uses all of it")]
 mod common;
+mod errors;
 mod kills;
 mod many;
 mod matrix;

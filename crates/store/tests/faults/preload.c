@@ -4,7 +4,6 @@
  * or write, and asks by readlink("/hipplan-shim/calls") how many calls were made since, and which. HIPPLAN_SHIM_ALWAYS=<call>:<errno>
  * fails every call of that name, wherever. For one thread at a time. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -143,7 +142,6 @@ ON_PATH(int, mkdir, "mkdir", (const char *path, mode_t mode), (path, mode), path
 ON_PATH(int, lstat, "stat", (const char *path, struct stat *to), (path, to), path, -1, const char *, struct stat *)
 ON_PATH(int, stat64, "stat", (const char *path, struct stat64 *to), (path, to), path, -1, const char *, struct stat64 *)
 ON_PATH(int, lstat64, "stat", (const char *path, struct stat64 *to), (path, to), path, -1, const char *, struct stat64 *)
-ON_PATH(DIR *, opendir, "opendir", (const char *path), (path), path, NULL, const char *)
 
 int statx(int fd, const char *path, int flags, unsigned mask, struct statx *to) {
     REAL(int, "statx", int, const char *, int, unsigned, struct statx *);
@@ -153,11 +151,3 @@ int statx(int fd, const char *path, int flags, unsigned mask, struct statx *to) 
     int below = has_name ? is_below(name) : is_fd_below(fd);
     return judge(has_name ? "stat" : "fstat", below) == FAIL ? -1 : real(fd, path, flags, mask, to);
 }
-
-#define LISTING(symbol, type)                                                   \
-    struct type *symbol(DIR *folder) {                                          \
-        REAL(struct type *, #symbol, DIR *);                                    \
-        return judge("readdir", is_fd_below(dirfd(folder))) == FAIL ? NULL : real(folder); \
-    }
-LISTING(readdir, dirent)
-LISTING(readdir64, dirent64)

@@ -49,7 +49,7 @@ fn carried_out_by(op: &str) -> &'static [&'static str] {
         "rename-new" => &["renameat2", "linkat", "link"],
         "unlink" => &["unlink", "unlinkat"],
         "make-folder" => &["mkdir", "mkdirat"],
-        "list" => &["openat", "getdents64", "fstat", "newfstatat"],
+        "list" => &["openat", "getdents64", "statx", "fstat", "newfstatat"],
         "lock" => &["flock"],
         "touch" => &["utimensat"],
         _ => &[],
