@@ -188,6 +188,26 @@ mod with_remote {
     }
 
     #[test]
+    fn what_a_remote_missed_is_pushed_later() {
+        let (scratch, server) = (Scratch::new(), bucket());
+        log(&scratch);
+        let away = format!("http://{}", closed_port());
+        let ran = Ran::of(&compile(&scratch, "builder", &away, &[]).output().expect("started"));
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let push = |url: &str| with(&scratch, url, &["store", "push", "--store", "builder", "--json"], &[]);
+        let ran = push(&away);
+        let all = report(&ran)["left"].as_u64().expect("a number");
+        assert!(ran.code == 1 && all > 3 * PROBLEMS as u64 && report(&ran)["plans"] == json!(0), "{ran:?}");
+        let ran = push(&server.url());
+        let put: u64 = ["blobs", "plans", "plan_records", "selections"].iter().filter_map(|kind| report(&ran)[kind].as_u64()).sum();
+        assert_eq!((ran.code, &report(&ran)["plans"], put), (0, &json!(PROBLEMS), all), "{ran:?}");
+        let ran = Ran::of(&compile(&scratch, "fresh", &server.url(), &["--require-precompiled"]).output().expect("started"));
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let ran = scratch.run(&["store", "push", "--store", "builder"]);
+        assert!(ran.code == 2 && ran.err.contains("--remote"), "{ran:?}");
+    }
+
+    #[test]
     fn addresses_that_cannot_be_used_are_wrong_usage() {
         let scratch = Scratch::new();
         log(&scratch);

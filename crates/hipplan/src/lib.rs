@@ -76,7 +76,7 @@ pub use hipplan_store::{
 pub use hipplan_store::{Candidate, Location, LocationSource, Verdict as LocationVerdict, default_store_path, locate, look_at_layer};
 pub use hipplan_store::{
     CompactOptions, CompactReport, EntryInfo, EntryKind, GcOptions, GcReport, Group, KindStat, Limits as StoreLimits, Pin, PinSet,
-    RemoveReport, RepairOptions, RepairReport, StoreStat, UpkeepProgress, Usage,
+    PushReport, RemoveReport, RepairOptions, RepairReport, StoreStat, UpkeepProgress, Usage,
 };
 pub use hipplan_store::{Lookup, Miss, Mode, Persisted, PlanBytes, Put, Selection, Store, StoreError, VerifyReport};
 pub use hipplan_store::{RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier};

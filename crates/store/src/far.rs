@@ -40,6 +40,14 @@ pub(crate) struct Far {
     warned: Mutex<HashSet<RemoteErrorKind>>,
 }
 
+/// Why an entry was not put there.
+#[derive(Debug)]
+pub(crate) enum NotPut {
+    Failed(RemoteError),
+    /// Something that it names could not be put before.
+    NamesWhatIsNot,
+}
+
 impl Far {
     pub(crate) fn new(tier: Arc<dyn RemoteTier>, options: RemoteOptions) -> Self {
         Self { tier, options, absent: Mutex::default(), lost: Mutex::default(), warned: Mutex::default() }
@@ -72,24 +80,25 @@ impl Far {
         }
     }
 
-    /// Puts an entry there, unless something that it names could not be put: no name ever leads to what is not there.
+    /// Puts an entry there, as far as that may be; that it cannot be is warned of.
     fn put(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) {
-        if !self.options.write {
-            return;
+        if let Err(NotPut::Failed(error)) = self.try_put(kind, name, bytes) {
+            self.warn("not written to", &error);
         }
+    }
+
+    /// Puts an entry there, unless something that it names could not be put: no name ever leads to what is not there.
+    pub(crate) fn try_put(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<(), NotPut> {
         self.absent.lock().unwrap_or_else(PoisonError::into_inner).remove(&(kind, *name));
         let is_whole = self.has_all(kind, name, bytes);
-        let put = if is_whole { self.tier.put(kind, name, bytes) } else { Ok(()) };
+        let put = if is_whole { self.tier.put(kind, name, bytes).map_err(NotPut::Failed) } else { Err(NotPut::NamesWhatIsNot) };
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_whole && put.is_ok() {
+        if put.is_ok() {
             lost.remove(&(kind, *name));
         } else if lost.len() < MOST_LOST {
             lost.insert((kind, *name));
         }
-        drop(lost);
-        if let Err(error) = put {
-            self.warn("not written to", &error);
-        }
+        put
     }
 
     /// Whether all that an entry names has been put, as far as this process has to do with it.
@@ -117,6 +126,16 @@ impl Far {
         self.warn("not taken from", &RemoteError { kind: RemoteErrorKind::Garbled, message: error.to_string() });
     }
 
+    /// Whether anything is put there.
+    pub(crate) fn is_written(&self) -> bool {
+        self.options.write
+    }
+
+    /// What to call it.
+    pub(crate) fn name(&self) -> &str {
+        self.tier.name()
+    }
+
     /// What to call an entry of it in a message.
     fn place(&self, kind: EntryKind, name: &[u8; 32]) -> std::path::PathBuf {
         kind.file(Path::new(self.tier.name()), name)
@@ -126,33 +145,34 @@ impl Far {
 impl Store {
     /// Puts an entry that is new here into the far tier.
     pub(crate) fn put_far(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) {
-        let Some(far) = self.far().filter(|far| far.options.write) else { return };
+        let Some(far) = self.far().filter(|far| far.is_written()) else { return };
         match (kind == EntryKind::Selection).then(|| record::decode(kind, name, bytes)) {
-            Some(Ok(Record { kind: RecordKind::Set, rows })) => self.put_set_far(far, &SelectionKey(*name), rows),
+            Some(Ok(Record { kind: RecordKind::Set, rows })) => match self.try_put_set(far, &SelectionKey(*name), rows) {
+                Err(NotPut::Failed(error)) => far.warn("not written to", &error),
+                Ok(()) | Err(NotPut::NamesWhatIsNot) => {}
+            },
             _ => far.put(kind, name, bytes),
         }
     }
 
     /// Puts a set into the far tier, together with what others have added to the one there. Of two who do so in the same moment one's
     /// addition may be lost: the other's plan is still found by its key, or compiled once more.
-    fn put_set_far(&self, far: &Far, key: &SelectionKey, rows: Vec<PlanRef>) {
+    pub(crate) fn try_put_set(&self, far: &Far, key: &SelectionKey, rows: Vec<PlanRef>) -> Result<(), NotPut> {
         let most = self.limits().max_record_rows;
-        let there = match far.tier.get(EntryKind::Selection, &key.0, record::size_of_rows(most)) {
-            Ok(there) => there,
-            // What cannot be read is not replaced.
-            Err(error) => return far.warn("not written to", &error),
-        };
+        // What cannot be read is not replaced.
+        let there = far.tier.get(EntryKind::Selection, &key.0, record::size_of_rows(most)).map_err(NotPut::Failed)?;
         let there = match there.map(|bytes| record::decode(EntryKind::Selection, &key.0, &bytes)) {
             Some(Ok(record)) => record.rows,
             // Newer machines keep what they have.
             Some(Err(cause @ RecordError::TooNew { .. })) => {
-                return far.garbled(&StoreError::Record { path: far.place(EntryKind::Selection, &key.0), cause });
+                let error = StoreError::Record { path: far.place(EntryKind::Selection, &key.0), cause };
+                return Err(NotPut::Failed(RemoteError { kind: RemoteErrorKind::Garbled, message: error.to_string() }));
             }
             // What is damaged is replaced.
             Some(Err(_)) | None => Vec::new(),
         };
         let rows = united(rows, there, most);
-        far.put(EntryKind::Selection, &key.0, &record::encode(RecordKind::Set, &key.0, &rows));
+        far.try_put(EntryKind::Selection, &key.0, &record::encode(RecordKind::Set, &key.0, &rows))
     }
 
     /// A blob from the far tier, kept in front.

@@ -42,6 +42,7 @@ mod marker;
 mod outcome;
 mod pack;
 mod plans;
+mod push;
 pub mod record;
 mod remote;
 mod selections;
@@ -66,6 +67,7 @@ pub use location::{Candidate, Location, LocationSource, Verdict, default_store_p
 pub use outcome::{Lookup, Miss, Persisted, Put};
 pub use pack::{EntryId, PackError, PackFacts, check_pack, find_in_pack};
 pub use plans::PlanBytes;
+pub use push::PushReport;
 pub use record::RecordError;
 pub use remote::{RemoteError, RemoteErrorKind, RemoteTier};
 pub use selections::Selection;

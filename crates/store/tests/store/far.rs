@@ -1,7 +1,7 @@
 //! A far tier, as a store uses it.
 
 use crate::common::{plan, put, selection_key, warnings};
-use hipplan_store::{EntryKind, Lookup, Mode, RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier, Store};
+use hipplan_store::{CompactOptions, EntryKind, Lookup, Mode, RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier, Store};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -170,4 +170,55 @@ fn no_name_is_put_before_what_it_names() {
     for place in [(EntryKind::Blob, kept.hash.0), (EntryKind::Plan, of_kept.root.0), (EntryKind::PlanRecord, of_kept.key.0)] {
         assert!(kinds.contains(&place), "{place:?}");
     }
+}
+
+/// What was put while the tier was away is put there later, all of it and in order.
+#[test]
+fn a_push_puts_everything_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Arc::new(Memory::default());
+    let (here, below) = (folder.path().join("here"), folder.path().join("below"));
+    let (key, set, shared) = (selection_key(b"one"), selection_key(b"set"), selection_key(b"shared"));
+
+    tier.refuses.store(true, Ordering::Relaxed);
+    let lower = machine(&below, &tier);
+    let under = put(&lower, &plan(b"under", 100, &[lower.put_blob(b"code object below").unwrap().id]));
+    assert!(lower.put_selection(&shared, &[under]).unwrap().is_persisted());
+    let store = machine(&here, &tier).with_layer(&below).unwrap();
+    let blobs: Vec<_> = (0..100_u8).map(|number| store.put_blob(&[number; 3]).unwrap().id).collect();
+    let one = put(&store, &plan(b"1", 100, &blobs));
+    assert!(store.put_selection(&key, &[one]).unwrap().is_persisted());
+    assert!(store.add_to_set(&set, &one).unwrap().is_persisted());
+    assert!(store.compact(&CompactOptions::default(), &()).unwrap().pack.is_some());
+    let two = put(&store, &plan(b"2", 100, &[]));
+    assert!(store.put_selection(&shared, &[two]).unwrap().is_persisted());
+    assert!(tier.entries.lock().unwrap().is_empty());
+
+    // As long as it refuses, nothing is there, and each cause is told once.
+    let report = store.push(&()).unwrap();
+    assert_eq!((report.put, report.problems.len()), ([0; 4], 1), "{report:?}");
+    let all = 101 + 3 + 3 + 3;
+    assert_eq!(report.left, all, "{report:?}");
+
+    // Somebody else was faster with the set.
+    tier.refuses.store(false, Ordering::Relaxed);
+    let other = machine(&folder.path().join("other"), &tier);
+    let three = put(&other, &plan(b"3", 100, &[]));
+    assert!(other.add_to_set(&set, &three).unwrap().is_persisted());
+
+    let report = machine(&here, &tier).with_layer(&below).unwrap().push(&()).unwrap();
+    assert_eq!((report.put.iter().sum(), report.left, &report.problems[..]), (all, 0, &[][..]), "{report:?}");
+    assert!(report.bytes > 300);
+
+    let fresh = machine(&folder.path().join("fresh"), &tier);
+    assert_eq!(fresh.find_selection(&key).hit().unwrap().plans, [one]);
+    assert_eq!(fresh.find_selection(&shared).hit().unwrap().plans, [two, under], "as the layers have it together");
+    let mut both = [one, three];
+    both.sort_unstable();
+    assert_eq!(fresh.find_selection(&set).hit().unwrap().plans, both);
+    assert!(blobs.iter().all(|blob| fresh.get_blob(blob).hit().is_some()));
+    assert!(fresh.verify().is_clean());
+
+    let nowhere = Store::open(&here, Mode::ReadOnly).unwrap();
+    assert_eq!(nowhere.push(&()).unwrap_err().code(), "read-only");
 }

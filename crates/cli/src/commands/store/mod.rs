@@ -5,6 +5,7 @@ mod gc;
 mod ls;
 mod named;
 mod pins;
+mod push;
 mod repair;
 mod rm;
 pub(super) mod selftest;
@@ -42,6 +43,8 @@ enum StoreCommand {
     Pins(pins::List),
     /// Fold loose files and small packs into one pack
     Compact(compact::Compact),
+    /// Put all that the store and its layers have into the remote store
+    Push(push::Push),
     /// Put right what `verify` finds wrong
     Repair(repair::Repair),
     /// Try whether a folder is a good place for a store
@@ -61,6 +64,7 @@ impl Store {
             StoreCommand::Unpin(command) => command.run(global),
             StoreCommand::Pins(command) => command.run(global),
             StoreCommand::Compact(command) => command.run(global),
+            StoreCommand::Push(command) => command.run(global),
             StoreCommand::Repair(command) => command.run(global),
             StoreCommand::Selftest(command) => command.run(global),
         }
