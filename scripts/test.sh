@@ -31,9 +31,8 @@ step "generated code is what the schemas say"
 with "${FLATC:-flatc}" schemas/generate.sh --check
 
 step "lints"
-cargo clippy --workspace --all-targets --locked -- -D warnings
-# What is off by default; the feature of the command turns on that of the library.
-cargo clippy --locked -p hipplan -p hipplan-cli --features hipplan-cli/remote --all-targets -- -D warnings
+# With what is off by default; the feature of the command turns on that of the library. The tests below build what is on by default.
+cargo clippy --workspace --all-targets --locked --features hipplan-cli/remote -- -D warnings
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
@@ -52,12 +51,13 @@ else
     echo "skipped: there is no MIOpen to be had"
 fi
 
+# All of the workspace is selected each time, whatever is run of it: so packages of others are built once, with the same features.
 step "tests"
 cargo test --workspace --locked
 
 step "linked with HIP"
 if [ -e "${HIP_PATH:-/usr}/include/hip/hip_runtime_api.h" ]; then
-    HIP_PATH="${HIP_PATH:-/usr}" cargo test --locked --quiet -p hipplan --features hip-link --test hip_link
+    HIP_PATH="${HIP_PATH:-/usr}" cargo test --workspace --locked --features hipplan/hip-link --test hip_link
 elif [ "${HIPPLAN_CI:-}" = 1 ]; then
     echo "error: HIP's headers are needed and not installed" >&2
     exit 1
@@ -66,7 +66,7 @@ else
 fi
 
 step "with the remote tier"
-cargo test --locked --quiet -p hipplan-cli --features remote --test remote
+cargo test --workspace --locked --features hipplan-cli/remote --test remote
 
 step "tests of the emulation harness"
 with python3 scripts/emulate/test_harness.py
