@@ -1,9 +1,13 @@
 //! Tables and JSON on standard output, colours where a terminal takes them.
 
 use anstyle::{AnsiColor, Reset, Style};
+use anyhow::Context;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::Value;
 use std::io::Write;
+
+/// What an error of writing is about.
+const STDOUT: &str = "standard output";
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
@@ -14,8 +18,13 @@ pub(crate) const RESET: Reset = Reset;
 
 /// Prints a line; a reader that has gone away is an error that [`is_broken_pipe`] knows.
 pub(crate) fn line(text: impl std::fmt::Display) -> anyhow::Result<()> {
-    writeln!(anstream::stdout().lock(), "{text}")?;
-    Ok(())
+    writeln!(anstream::stdout().lock(), "{text}").context(STDOUT)
+}
+
+/// Prints bytes as they are, as [`line`] does.
+pub(crate) fn raw(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).context(STDOUT)
 }
 
 /// Prints a JSON value, indented.
@@ -128,9 +137,35 @@ pub(crate) fn path(path: &std::path::Path) -> String {
     name(&path.display().to_string())
 }
 
-/// An error with its causes: what control characters came with a name are escaped, the lines of a message are kept.
+/// An error with its causes, and what to do about it: what control characters came with a name are escaped, the lines of a message are
+/// kept.
 pub(crate) fn error(error: &anyhow::Error) -> String {
-    format!("{error:#}").split('\n').map(name).collect::<Vec<_>>().join("\n")
+    let mut text = format!("{error:#}");
+    if let Some(advice) = advice(error).filter(|advice| !text.contains(advice)) {
+        text.push_str("; ");
+        text.push_str(advice);
+    }
+    // The command has an option for it.
+    let text = text.replace("limit `max_unwrapped_bytes`", "limit `--unpack-limit`");
+    text.split('\n').map(name).collect::<Vec<_>>().join("\n")
+}
+
+/// What is to be done about an error, where the store or the system has a word for it.
+fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    use std::io::ErrorKind;
+    error.chain().find_map(|cause| {
+        if let Some(error) = cause.downcast_ref::<hipplan::StoreError>() {
+            return Some(match error {
+                hipplan::StoreError::Limit { limit: "max_unwrapped_bytes", .. } => "raise the limit if the bundle is trusted",
+                error => error.advice(),
+            });
+        }
+        match cause.downcast_ref::<std::io::Error>()?.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some("free space there, or raise the quota"),
+            ErrorKind::ReadOnlyFilesystem => Some("choose a place on a file system that can be written"),
+            _ => None,
+        }
+    })
 }
 
 /// Dims as a person reads them.
@@ -149,6 +184,20 @@ mod tests {
     fn errors_keep_their_lines_and_nothing_else() {
         let error = anyhow::anyhow!("first\nsecond").context("a\u{1b}[31m\rb");
         assert_eq!(super::error(&error), "a\\u{1b}[31m\\u{d}b: first\nsecond");
+    }
+
+    #[test]
+    fn an_error_ends_with_what_to_do_about_it() {
+        use anyhow::Context;
+        let text = |errno| {
+            let error = Err::<(), _>(std::io::Error::from_raw_os_error(errno)).context("a.npy").expect_err("it is one");
+            super::error(&error)
+        };
+        // ENOSPC, EDQUOT, EROFS and EIO.
+        assert!(text(28).starts_with("a.npy: ") && text(28).ends_with("; free space there, or raise the quota"), "{}", text(28));
+        assert!(text(122).ends_with("; free space there, or raise the quota"), "{}", text(122));
+        assert!(text(30).ends_with("; choose a place on a file system that can be written"), "{}", text(30));
+        assert!(!text(5).contains(';'), "{}", text(5));
     }
 
     #[test]

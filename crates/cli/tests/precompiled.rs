@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Lacks, Scratch, corpus, tree};
+use common::{Lacks, Scratch, corpus, put_plan_for, tree};
 use serde_json::{Value, json};
 
 #[test]
@@ -153,5 +153,36 @@ fn coverage_takes_every_input_and_tells_of_all_that_is_wrong() {
         [&["coverage", "--store", "s"][..], &["coverage", "good.json", "--store", "absent"], &["coverage", "absent", "--store", "s"]]
     {
         assert_eq!(scratch.run(args).code, 2, "{args:?}");
+    }
+}
+
+#[test]
+fn a_plan_for_the_family_counts_everywhere_or_nowhere() {
+    let scratch = Scratch::new();
+    Lacks::new(&scratch);
+    put_plan_for(&scratch, "missing.json", "gfx9-4-generic");
+    // What a device that reports the target would look for, and what it would not.
+    for (target, exit) in [("gfx942", 0), ("gfx942:sramecc+:xnack-", 0), ("gfx950", 0), ("gfx9-4-generic", 0), ("gfx90a", 5), ("cpu", 5)] {
+        let (code, covered) = scratch.json(&["coverage", "missing.json", "--store", "s", "--target", target]);
+        let row = if exit == 0 { "covered" } else { "wrong-target" };
+        assert_eq!((code, &covered["counts"][row]["graphs"]), (i32::from(exit != 0), &json!(1)), "{target} {covered:#}");
+        let (code, told) = scratch.json(&["why", "missing.json", "--store", "s", "--target", target]);
+        assert_eq!((code, &told["outcome"]), (exit, &json!(if exit == 0 { "hit" } else { "wrong-target" })), "{target} {told:#}");
+        let (code, gate) = scratch.json(&["compile", "missing.json", "--store", "s", "--target", target, "--require-precompiled"]);
+        let word = if exit == 0 { "present" } else { "wrong-target" };
+        assert_eq!((code, &gate["rows"][0]["outcome"]), (exit, &json!(word)), "{target} {gate:#}");
+    }
+}
+
+#[test]
+fn a_run_that_finds_none_names_the_targets_that_have_one() {
+    let scratch = Scratch::new();
+    Lacks::new(&scratch);
+    put_plan_for(&scratch, "other.json", "gfx90a");
+    for store in [&["--store", "s"][..], &["--store", "none", "--layer", "s"]] {
+        let ran = scratch.run(&[&["run", "other.json"], store].concat());
+        assert!(ran.code == 2 && ran.err.contains("it has plans of the graph for gfx90a, gfx942;"), "{ran:?}");
+        let ran = scratch.run(&[&["run", "missing.json"], store].concat());
+        assert!(ran.code == 2 && !ran.err.contains("it has plans"), "{ran:?}");
     }
 }

@@ -269,8 +269,15 @@ fn open_layer(path: &Path, options: &LayerOptions) -> Result<Layer, StoreError> 
         Ok(status) if matches!(status.kind, fs::Kind::File { .. }) => {
             let real = fs::resolved(&absolute).map_err(StoreError::io("open", &absolute))?;
             let bundle = Bundle::open(&real, &trust)?;
-            bundle.map(Layer::Bundle).ok_or(StoreError::NoSuchStore { path: absolute })
+            bundle.map(Layer::Bundle).ok_or(StoreError::NoSuchLayer { path: absolute })
         }
-        _ => Directory::open_trusted(&absolute, trust).map(Layer::Directory),
+        Ok(status) if status.kind != fs::Kind::Folder => {
+            let (found, expected) = (status.kind.name().to_owned(), "a bundle or the folder of a store");
+            Err(StoreError::Named { path: absolute, found, expected, advice: "name the file of a bundle, or the folder of a store" })
+        }
+        _ => match Directory::open_trusted(&absolute, trust) {
+            Err(StoreError::NoSuchStore { path }) => Err(StoreError::NoSuchLayer { path }),
+            opened => opened.map(Layer::Directory),
+        },
     }
 }
