@@ -124,25 +124,28 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> anyhow::Result
     Ok(())
 }
 
-/// Opens a file that was named to be read. Anything else is refused before it is opened: a pipe that nobody writes to would be waited for
-/// without end, and a device may have no end. What this process was handed open is read whatever it is: standard input, and what a shell
-/// names by `<(command)`.
+/// Opens a file that was named to be read, if it [is one](check_kind).
 pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
-    let is_handed = ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|open| path.starts_with(open));
-    if !is_handed {
-        let kind = std::fs::metadata(path)?.file_type();
-        let found = match () {
-            () if kind.is_file() => None,
-            () if kind.is_dir() => Some("a folder"),
-            () if kind.is_fifo() => Some("a pipe"),
-            () if kind.is_socket() => Some("a socket"),
-            () => Some("a device"),
-        };
-        if let Some(found) = found {
-            return Err(std::io::Error::other(format!("found {found}, expected a regular file")));
-        }
-    }
+    check_kind(path)?;
     std::fs::File::open(path)
+}
+
+/// Refuses what was named to be read and is no regular file, before it is opened: a pipe that nobody writes to would be waited for without
+/// end, and a device may have no end. What this process was handed open is read whatever it is: standard input, and what a shell names
+/// by `<(command)`. That nothing is there, whoever opens it finds out.
+pub(crate) fn check_kind(path: &Path) -> std::io::Result<()> {
+    if ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|open| path.starts_with(open)) {
+        return Ok(());
+    }
+    let Ok(kind) = std::fs::metadata(path).map(|status| status.file_type()) else { return Ok(()) };
+    let found = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(std::io::Error::other(format!("found {found}, expected a regular file")))
 }
 
 /// Reads a source.

@@ -140,7 +140,12 @@ pub(crate) fn path(path: &std::path::Path) -> String {
 /// An error with its causes, and what to do about it: what control characters came with a name are escaped, the lines of a message are
 /// kept.
 pub(crate) fn error(error: &anyhow::Error) -> String {
-    let mut text = format!("{error:#}");
+    let of_cause = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<hipplan::StoreError>() {
+        // One line, with paths in it that anybody may have chosen.
+        Some(error) => name(&error.to_string()),
+        None => cause.to_string(),
+    };
+    let mut text = error.chain().map(of_cause).collect::<Vec<_>>().join(": ");
     if let Some(advice) = advice(error).filter(|advice| !text.contains(advice)) {
         text.push_str("; ");
         text.push_str(advice);

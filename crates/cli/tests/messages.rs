@@ -89,3 +89,84 @@ fn a_secret_key_that_others_can_read_is_warned_of() {
         assert_eq!(warnings, usize::from(is_warned), "{mode:o} {ran:?}");
     }
 }
+
+#[test]
+fn what_is_no_file_is_refused_and_not_waited_for() {
+    let scratch = bundles();
+    let graph = corpus().join("sample_add.json");
+    let graph = graph.to_str().expect("UTF-8");
+    let socket = std::os::unix::net::UnixListener::bind(scratch.path("socket")).expect("a socket");
+    let names = [("pipe", "found a pipe"), ("socket", "found a socket"), ("/dev/zero", "found a device"), ("s/plans", "found a folder")];
+    for (name, what) in names {
+        let commands: [&[&str]; 15] = [
+            &["import", name],
+            &["compile", name, "--store", "s"],
+            &["run", name, "--store", "s"],
+            &["run", graph, "--store", "s", "--input", &format!("input_x={name}")],
+            &["check", name, "--store", "s"],
+            &["show", name],
+            &["convert", name, "--to", "json"],
+            &["convert", graph, "--to", "hdgp", "--plan", name],
+            &["diff", graph, name],
+            &["engines", name],
+            &["explain", name],
+            &["verify", name],
+            &["why", name, "--store", "s"],
+            &["coverage", name, "--store", "s"],
+            &["bundle", "export", "-o", "out", "--store", "s", name],
+        ];
+        for args in commands {
+            // A folder of inputs is taken apart, where several inputs are.
+            let takes_folders = ["import", "compile", "check", "coverage", "bundle"].contains(&args[0]);
+            if what == "found a folder" && takes_folders {
+                continue;
+            }
+            let ran = run(&scratch, args);
+            let said = format!("{}{}", ran.out, ran.err);
+            assert!(ran.code == 1 || ran.code == 2, "{args:?} {ran:?}");
+            assert!(said.contains(what), "{args:?} {ran:?}");
+        }
+        let ran = run(&scratch, &["shim", "split", "--from", name, "--prefix", "split"]);
+        assert!(ran.code == 2 && ran.err.contains(what), "{ran:?}");
+        let ran = run(&scratch, &["shim", "headers", "--from", name, "--prefix", "split"]);
+        assert!(ran.code == 2 && ran.err.contains(what), "{ran:?}");
+    }
+    drop(socket);
+    // What is handed over open is read whatever it is.
+    let text = std::fs::read(graph).expect("a graph");
+    for name in ["-", "/dev/stdin", "/proc/self/fd/0"] {
+        let mut import = scratch.hipplan(&["import", name]);
+        let mut child = import.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), &text).expect("written");
+        let ran = Ran::of(&child.wait_with_output().expect("ended"));
+        assert_eq!(ran.code, 0, "{name} {ran:?}");
+    }
+}
+
+#[test]
+fn quiet_prints_what_was_asked_for_and_errors() {
+    let scratch = bundles();
+    let graph = corpus().join("sample_conv_fwd.json");
+    let graph = graph.to_str().expect("UTF-8");
+    // A graph whose reader has something to remark.
+    let text = std::fs::read_to_string(graph).expect("text").replacen('{', "{\"a_field_that_nobody_knows\": 1,", 1);
+    scratch.write("remarked.json", text);
+    std::fs::set_permissions(scratch.path("key"), Permissions::from_mode(0o644)).expect("set");
+    let cases: [(&[&str], &str, &str); 5] = [
+        (&["compile", graph, "--store", "s"], "store: ", "1 graph: "),
+        (&["compile", "remarked.json", "--store", "s"], "warning:", "1 graph: "),
+        (&["import", "remarked.json"], "warning:", "remarked.json"),
+        (&["run", graph, "--store", "s"], "store: 1 hit", "executed in"),
+        (&["bundle", "sign", "b.hpbundle", "--key", "key"], "WARN", "signed by"),
+    ];
+    for (args, remark, asked) in cases {
+        let loud = scratch.run(args);
+        assert!(loud.code == 0 && format!("{}{}", loud.out, loud.err).contains(remark), "{args:?} {loud:?}");
+        let quiet = scratch.run(&[args, &["--quiet"]].concat());
+        assert!(quiet.code == 0 && !format!("{}{}", quiet.out, quiet.err).contains(remark), "{args:?} {quiet:?}");
+        assert!(quiet.err.is_empty(), "{args:?} {quiet:?}");
+        assert!(quiet.out.contains(asked) || asked == "signed by" && quiet.out.contains("was signed before by"), "{args:?} {quiet:?}");
+    }
+    let ran = scratch.run(&["ls", "--store", "none", "--quiet"]);
+    assert!(ran.code == 2 && ran.err.contains("no store found there"), "{ran:?}");
+}

@@ -165,7 +165,7 @@ fn a_plan_for_the_family_counts_everywhere_or_nowhere() {
     for (target, exit) in [("gfx942", 0), ("gfx942:sramecc+:xnack-", 0), ("gfx950", 0), ("gfx9-4-generic", 0), ("gfx90a", 5), ("cpu", 5)] {
         let (code, covered) = scratch.json(&["coverage", "missing.json", "--store", "s", "--target", target]);
         let row = if exit == 0 { "covered" } else { "wrong-target" };
-        assert_eq!((code, &covered["counts"][row]["graphs"]), (i32::from(exit != 0), &json!(1)), "{target} {covered:#}");
+        assert_eq!((code, &covered["summary"][row]["graphs"]), (i32::from(exit != 0), &json!(1)), "{target} {covered:#}");
         let (code, told) = scratch.json(&["why", "missing.json", "--store", "s", "--target", target]);
         assert_eq!((code, &told["outcome"]), (exit, &json!(if exit == 0 { "hit" } else { "wrong-target" })), "{target} {told:#}");
         let (code, gate) = scratch.json(&["compile", "missing.json", "--store", "s", "--target", target, "--require-precompiled"]);

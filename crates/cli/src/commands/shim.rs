@@ -145,7 +145,7 @@ impl Shim {
 
 impl Split {
     fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        inputs::open(&self.from).with_context(|| output::path(&self.from))?;
+        inputs::check_kind(&self.from).with_context(|| output::path(&self.from))?;
         let place = match self.prefix {
             Some(prefix) => Place::Prefix(prefix),
             None => Place::InPlace,

@@ -50,7 +50,7 @@ pub(crate) struct CheckObjects {
 
 impl Headers {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        inputs::open(&self.from).with_context(|| output::path(&self.from))?;
+        inputs::check_kind(&self.from).with_context(|| output::path(&self.from))?;
         let report = headers::generate(&self.from, &self.prefix)?;
         if global.json {
             output::json(&json!({
