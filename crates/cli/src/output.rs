@@ -145,7 +145,14 @@ pub(crate) fn error(error: &anyhow::Error) -> String {
         Some(error) => name(&error.to_string()),
         None => cause.to_string(),
     };
-    let mut text = error.chain().map(of_cause).collect::<Vec<_>>().join(": ");
+    let mut text = String::new();
+    for cause in error.chain().map(of_cause) {
+        // Some say what their cause says.
+        if !text.ends_with(&cause) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&cause);
+        }
+    }
     if let Some(advice) = advice(error).filter(|advice| !text.contains(advice)) {
         text.push_str("; ");
         text.push_str(advice);
@@ -203,6 +210,18 @@ mod tests {
         assert!(text(122).ends_with("; free space there, or raise the quota"), "{}", text(122));
         assert!(text(30).ends_with("; choose a place on a file system that can be written"), "{}", text(30));
         assert!(!text(5).contains(';'), "{}", text(5));
+        let of_store = |errno| hipplan::StoreError::Io {
+            path: "s/tmp".into(),
+            action: "create a file in",
+            cause: std::io::Error::from_raw_os_error(errno),
+        };
+        for (errno, advice) in [(28, "free space"), (122, "raise the quota"), (30, "a file system that can be written"), (13, "access")] {
+            let text = super::error(&anyhow::Error::from(of_store(errno)).context("store"));
+            assert!(text.starts_with("store: cannot create a file in s/tmp: ") && text.contains(advice), "{text}");
+        }
+        // A message that repeats its cause is said once.
+        let keys = hipplan::LayerOptionsError::from(of_store(5));
+        assert_eq!(super::error(&keys.into()).matches("s/tmp").count(), 1);
     }
 
     #[test]

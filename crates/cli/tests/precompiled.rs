@@ -186,3 +186,40 @@ fn a_run_that_finds_none_names_the_targets_that_have_one() {
         assert!(ran.code == 2 && !ran.err.contains("it has plans"), "{ran:?}");
     }
 }
+
+#[test]
+fn the_documents_show_what_why_prints() {
+    let scratch = Scratch::new();
+    let graph = std::fs::read_to_string(corpus().join("sample_add.json")).expect("a graph");
+    scratch.write("stored.json", &graph);
+    scratch.write("layer.json", graph.replace("128", "64"));
+    assert_eq!(scratch.run(&["compile", "stored.json", "--store", "plans"]).code, 0);
+    let ran = scratch.run(&["why", "layer.json", "--store", "plans"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let document = std::fs::read_to_string(corpus().join("../../docs/fleet.md")).expect("text");
+    let (_, shown) = document.split_once("$ hipplan why layer.json --store plans\n").expect("the example");
+    let (shown, _) = shown.split_once("```").expect("its end");
+    // The plan's key changes with the revision of the engine.
+    let without_key = |text: &str| {
+        let (before, after) = text.split_once("nearest entry: plan ").expect("an entry");
+        format!("{before}nearest entry: plan {}", after.split_once(',').expect("a key").1)
+    };
+    let printed = ran.out.replace(&scratch.path("plans").display().to_string(), "/home/me/plans");
+    assert_eq!(without_key(&printed).trim_end(), without_key(shown).trim_end());
+}
+
+#[test]
+fn what_is_not_kept_says_what_to_do() {
+    let scratch = Scratch::new();
+    let graph = corpus().join("sample_add.json");
+    let graph = graph.to_str().expect("UTF-8");
+    assert_eq!(scratch.run(&["compile", graph, "--store", "s"]).code, 0);
+    std::fs::remove_dir_all(scratch.path("s/plans")).expect("removed");
+    scratch.write("s/plans", "in the way");
+    let (code, report) = scratch.json(&["compile", graph, "--store", "s"]);
+    let detail = report["rows"][0]["detail"].as_str().expect("text");
+    assert!(
+        code == 1 && detail.contains("s/plans") && detail.ends_with("; check the path: something else has the name of a folder"),
+        "{report:#}"
+    );
+}

@@ -301,6 +301,12 @@ impl StoreError {
             return advice;
         }
         match self {
+            Self::Io { cause, .. } => match cause.kind() {
+                io::ErrorKind::NotFound => return "check the path",
+                io::ErrorKind::AlreadyExists => return "name another, or move away what is there",
+                io::ErrorKind::NotADirectory => return "check the path: something else has the name of a folder",
+                _ => {}
+            },
             Self::NoSuchLayer { .. } => return "check the path; a layer must be there, nothing is made of it",
             Self::Named { advice, .. } => return advice,
             _ => {}

@@ -45,7 +45,7 @@ impl Quickstart {
                 scratch.path().join("store")
             }
         };
-        let store = Store::open(&folder, Mode::ReadWrite).with_context(|| output::path(&folder))?;
+        let store = Store::open(&folder, Mode::ReadWrite).context("store")?;
 
         let sources = inputs::expand(std::slice::from_ref(&self.corpus), &[])?;
         let mut graphs: Vec<Option<GraphBuf>> = Vec::new();
