@@ -36,7 +36,15 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         file.persist(&target).map_err(|e| e.error)?;
         Ok(())
     };
-    write().with_context(|| output::path(path))
+    write().map_err(plain).with_context(|| output::path(path))
+}
+
+/// An error of a temporary file without its path, which means nothing to whoever named the output.
+pub(crate) fn plain(error: std::io::Error) -> std::io::Error {
+    match error.to_string().rsplit_once(" at path \"") {
+        Some((text, _)) => std::io::Error::new(error.kind(), text.to_owned()),
+        None => error,
+    }
 }
 
 /// Where links lead, whether or not something is there.

@@ -5,6 +5,7 @@ use anyhow::{Context, bail, ensure};
 use hipplan::driver::{DriverLog, LogReader};
 use hipplan::{AlignedBytes, ImportedGraph, Limits, form, import, plan};
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Most bytes of a plan file; the store's own limit.
@@ -123,17 +124,37 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>, depth: usize) -> anyhow::Result
     Ok(())
 }
 
+/// Opens a file that was named to be read, if it [is one](check_kind).
+pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    check_kind(path)?;
+    std::fs::File::open(path)
+}
+
+/// Refuses what was named to be read and is no regular file, before it is opened: a pipe that nobody writes to would be waited for without
+/// end, and a device may have no end. What this process was handed open is read whatever it is: standard input, and what a shell names
+/// by `<(command)`. That nothing is there, whoever opens it finds out.
+pub(crate) fn check_kind(path: &Path) -> std::io::Result<()> {
+    if ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|open| path.starts_with(open)) {
+        return Ok(());
+    }
+    let Ok(kind) = std::fs::metadata(path).map(|status| status.file_type()) else { return Ok(()) };
+    let found = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(std::io::Error::other(format!("found {found}, expected a regular file")))
+}
+
 /// Reads a source.
 pub(crate) fn read(source: &Source, limits: &Limits) -> Contents {
     let name = source.name();
     let found = match source {
         Source::Line(line) => from(line.as_bytes(), limits),
         Source::File(path) if path == Path::new("-") => from(std::io::stdin().lock(), limits),
-        // Nobody who names a folder means to wait for a pipe in it.
-        Source::InFolder(path) if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) => {
-            Err("found a pipe, a socket or a device, expected a file".to_owned())
-        }
-        Source::File(path) | Source::InFolder(path) => std::fs::File::open(path).map_err(|e| e.to_string()).and_then(|f| from(f, limits)),
+        Source::File(path) | Source::InFolder(path) => open(path).map_err(|e| e.to_string()).and_then(|f| from(f, limits)),
     };
     let is_text = |path: &Path| path.extension().is_some_and(|e| TEXT_ENDINGS.iter().any(|known| e.eq_ignore_ascii_case(known)));
     let single = |graph| vec![Input { source: name.clone(), graph, problem: None }];
@@ -197,7 +218,7 @@ fn from(mut source: impl Read, limits: &Limits) -> Result<Found, String> {
 /// Reads a plan file or a graph whole, up to what either may have.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<AlignedBytes> {
     let mut head = [0; 16];
-    let mut file = std::fs::File::open(path)?;
+    let mut file = open(path)?;
     let got = read_up_to(&mut file, &mut head)?;
     let limit = if plan::is_plan(&head[..got]) { MAX_PLAN_BYTES } else { Limits::DEFAULT.max_bytes };
     let mut bytes = AlignedBytes::new();

@@ -18,7 +18,7 @@ pub(crate) fn writable(global: &Global) -> anyhow::Result<Store> {
         Err(_) if location.path().is_none() => bail!(NO_PLACE),
         Err(verdict) => bail!("no store: {verdict}; give --store, or set HIPPLAN_STORE"),
     };
-    let store = Store::open(path, Mode::ReadWrite).with_context(|| named(path))?;
+    let store = Store::open(path, Mode::ReadWrite).context(STORE)?;
     let store = layered(Some(store), layers(global, &location))?.context(NO_PLACE)?;
     remote::behind(&global.remote, store, true)
 }
@@ -43,10 +43,10 @@ fn near(global: &Global, may_be_missing: bool) -> anyhow::Result<Option<Store>> 
     let location = locate(global);
     let layers = layers(global, &location);
     let may_be_missing = may_be_missing || !layers.is_empty();
-    let store = match location.path().map(|path| (path, Store::open(path, Mode::ReadOnly))) {
-        Some((_, Ok(store))) => Some(store),
-        Some((_, Err(StoreError::NoSuchStore { .. }))) | None if may_be_missing => None,
-        Some((path, Err(error))) => return Err(error).with_context(|| named(path)),
+    let store = match location.path().map(|path| Store::open(path, Mode::ReadOnly)) {
+        Some(Ok(store)) => Some(store),
+        Some(Err(StoreError::NoSuchStore { .. })) | None if may_be_missing => None,
+        Some(Err(error)) => return Err(error).context(STORE),
         None => bail!(NO_PLACE),
     };
     layered(store, layers)
@@ -73,15 +73,9 @@ fn layered(mut store: Option<Store>, layers: Vec<PathBuf>) -> anyhow::Result<Opt
             Some(store) => store.with_layer_options(&path, &options),
             None => Store::open_layer_options(&path, &options),
         };
-        store = Some(opened.map_err(|error| with_advice(error, &format!("layer {}", output::path(&path))))?);
+        store = Some(opened.context("layer")?);
     }
     Ok(store)
-}
-
-/// The error with what to do about it.
-pub(crate) fn with_advice(error: StoreError, what: &str) -> anyhow::Error {
-    let advice = error.advice();
-    anyhow::Error::new(error).context(format!("{what} ({advice})"))
 }
 
 /// Opens the store that must be there, alone, to look after it: no layer and no remote takes its place, and none that cannot be opened is
@@ -101,12 +95,11 @@ pub(crate) fn existing_to_read(global: &Global) -> anyhow::Result<Store> {
 }
 
 fn front(path: &Path, mode: Mode) -> anyhow::Result<Store> {
-    Store::open(path, mode).map_err(|error| with_advice(error, &named(path)))
+    Store::open(path, mode).context(STORE)
 }
 
-fn named(path: &Path) -> String {
-    format!("store {}", output::path(path))
-}
+/// What an error is about; its path is in the error.
+const STORE: &str = "store";
 
 /// Where plans were looked for: the first layer; `null` where there is the remote alone.
 pub(crate) fn place_json(store: &Store) -> serde_json::Value {

@@ -49,9 +49,16 @@ struct Global {
     /// Print JSON instead of a table
     #[arg(long, global = true)]
     json: bool,
-    /// No progress bars and no remarks; errors are still printed
+    /// Print what was asked for and errors: no progress bars, no warnings, no counters and no other remarks
     #[arg(short, long, global = true)]
     quiet: bool,
+}
+
+impl Global {
+    /// Prints a line beside what was asked for, unless only that is wanted.
+    fn remark(&self, text: impl std::fmt::Display) -> anyhow::Result<()> {
+        if self.quiet { Ok(()) } else { output::line(text) }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -82,7 +89,9 @@ Exit codes:
   4  missing: a plan that had to be precompiled (--require-precompiled), or that was asked about (`why`), is not in the store
   5  wrong-target: it is there for other targets only
   6  stale: it is there, and nothing here loads what wrote it
-  7  unreadable: it is damaged, or the system refuses to read it; of 4 to 7, the highest counts";
+  7  unreadable: it is damaged, or the system refuses to read it; of 4 to 7, the highest counts
+
+The help of each command says which of them it has. docs/environment.md lists the environment variables.";
 
 /// How a command ended, other than with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +136,43 @@ fn main() -> ExitCode {
             // Everything was done, and no engine takes the graph.
             let is_refused = |e: &CompileError| matches!(e, CompileError::NoApplicableEngines { .. } | CompileError::CannotPersist { .. });
             ExitCode::from(if error.downcast_ref().is_some_and(is_refused) { 3 } else { 2 })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Every command that does something, with its name.
+    fn leaves(command: &clap::Command, name: &str, all: &mut Vec<(String, clap::Command)>) {
+        if !command.has_subcommands() {
+            all.push((name.to_owned(), command.clone()));
+        }
+        for below in command.get_subcommands() {
+            leaves(below, format!("{name} {}", below.get_name()).trim(), all);
+        }
+    }
+
+    #[test]
+    fn the_help_of_every_command_has_examples_exit_codes_and_json() {
+        let mut command = Cli::command();
+        command.build();
+        let mut all = Vec::new();
+        leaves(&command, "", &mut all);
+        all.retain(|(name, _)| name.split(' ').all(|word| word != "help"));
+        assert!(all.len() >= 38, "{}", all.len());
+        for (name, mut command) in all {
+            let help = command.render_long_help().to_string();
+            let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{name}: no examples"));
+            assert!(
+                examples.contains(&format!("hipplan {name}")) || examples.contains(&format!("hipplan {}", name.replace("inspect", "show"))),
+                "{name}"
+            );
+            let (_, codes) = help.split_once("\nExit codes:\n").unwrap_or_else(|| panic!("{name}: no exit codes"));
+            assert!(codes.starts_with("  0  "), "{name}: {codes}");
+            assert!(help.contains("--json"), "{name}");
         }
     }
 }

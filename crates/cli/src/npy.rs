@@ -17,7 +17,7 @@ pub(crate) fn read(path: &Path, tensor: &mut HostTensor) -> anyhow::Result<()> {
     // Eight bytes an element at most, and a header: more is not this tensor.
     let most = (tensor.elements() as u64).saturating_mul(8).saturating_add(1 << 16);
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    let read = crate::inputs::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
     read.with_context(|| crate::output::path(path))?;
     let values = values(&bytes, tensor.dims()).with_context(|| crate::output::path(path))?;
     tensor.fill(&values)?;

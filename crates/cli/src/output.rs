@@ -1,9 +1,13 @@
 //! Tables and JSON on standard output, colours where a terminal takes them.
 
 use anstyle::{AnsiColor, Reset, Style};
+use anyhow::Context;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::Value;
 use std::io::Write;
+
+/// What an error of writing is about.
+const STDOUT: &str = "standard output";
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
@@ -14,8 +18,13 @@ pub(crate) const RESET: Reset = Reset;
 
 /// Prints a line; a reader that has gone away is an error that [`is_broken_pipe`] knows.
 pub(crate) fn line(text: impl std::fmt::Display) -> anyhow::Result<()> {
-    writeln!(anstream::stdout().lock(), "{text}")?;
-    Ok(())
+    writeln!(anstream::stdout().lock(), "{text}").context(STDOUT)
+}
+
+/// Prints bytes as they are, as [`line`] does.
+pub(crate) fn raw(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).context(STDOUT)
 }
 
 /// Prints a JSON value, indented.
@@ -128,9 +137,47 @@ pub(crate) fn path(path: &std::path::Path) -> String {
     name(&path.display().to_string())
 }
 
-/// An error with its causes: what control characters came with a name are escaped, the lines of a message are kept.
+/// An error with its causes, and what to do about it: what control characters came with a name are escaped, the lines of a message are
+/// kept.
 pub(crate) fn error(error: &anyhow::Error) -> String {
-    format!("{error:#}").split('\n').map(name).collect::<Vec<_>>().join("\n")
+    let of_cause = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<hipplan::StoreError>() {
+        // One line, with paths in it that anybody may have chosen.
+        Some(error) => name(&error.to_string()),
+        None => cause.to_string(),
+    };
+    let mut text = String::new();
+    for cause in error.chain().map(of_cause) {
+        // Some say what their cause says.
+        if !text.ends_with(&cause) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&cause);
+        }
+    }
+    if let Some(advice) = advice(error).filter(|advice| !text.contains(advice)) {
+        text.push_str("; ");
+        text.push_str(advice);
+    }
+    // The command has an option for it.
+    let text = text.replace("limit `max_unwrapped_bytes`", "limit `--unpack-limit`");
+    text.split('\n').map(name).collect::<Vec<_>>().join("\n")
+}
+
+/// What is to be done about an error, where the store or the system has a word for it.
+fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    use std::io::ErrorKind;
+    error.chain().find_map(|cause| {
+        if let Some(error) = cause.downcast_ref::<hipplan::StoreError>() {
+            return Some(match error {
+                hipplan::StoreError::Limit { limit: "max_unwrapped_bytes", .. } => "raise the limit if the bundle is trusted",
+                error => error.advice(),
+            });
+        }
+        match cause.downcast_ref::<std::io::Error>()?.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some("free space there, or raise the quota"),
+            ErrorKind::ReadOnlyFilesystem => Some("choose a place on a file system that can be written"),
+            _ => None,
+        }
+    })
 }
 
 /// Dims as a person reads them.
@@ -149,6 +196,32 @@ mod tests {
     fn errors_keep_their_lines_and_nothing_else() {
         let error = anyhow::anyhow!("first\nsecond").context("a\u{1b}[31m\rb");
         assert_eq!(super::error(&error), "a\\u{1b}[31m\\u{d}b: first\nsecond");
+    }
+
+    #[test]
+    fn an_error_ends_with_what_to_do_about_it() {
+        use anyhow::Context;
+        let text = |errno| {
+            let error = Err::<(), _>(std::io::Error::from_raw_os_error(errno)).context("a.npy").expect_err("it is one");
+            super::error(&error)
+        };
+        // ENOSPC, EDQUOT, EROFS and EIO.
+        assert!(text(28).starts_with("a.npy: ") && text(28).ends_with("; free space there, or raise the quota"), "{}", text(28));
+        assert!(text(122).ends_with("; free space there, or raise the quota"), "{}", text(122));
+        assert!(text(30).ends_with("; choose a place on a file system that can be written"), "{}", text(30));
+        assert!(!text(5).contains(';'), "{}", text(5));
+        let of_store = |errno| hipplan::StoreError::Io {
+            path: "s/tmp".into(),
+            action: "create a file in",
+            cause: std::io::Error::from_raw_os_error(errno),
+        };
+        for (errno, advice) in [(28, "free space"), (122, "raise the quota"), (30, "a file system that can be written"), (13, "access")] {
+            let text = super::error(&anyhow::Error::from(of_store(errno)).context("store"));
+            assert!(text.starts_with("store: cannot create a file in s/tmp: ") && text.contains(advice), "{text}");
+        }
+        // A message that repeats its cause is said once.
+        let keys = hipplan::LayerOptionsError::from(of_store(5));
+        assert_eq!(super::error(&keys.into()).matches("s/tmp").count(), 1);
     }
 
     #[test]

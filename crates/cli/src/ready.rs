@@ -4,9 +4,9 @@ use crate::keys::{self, Pick};
 use crate::{Global, inputs, location, output};
 use anyhow::{Context, bail, ensure};
 use hipplan::{
-    BoundPlan, CompiledPlan, Device, GraphBuf, GraphKey, Lack, LackReason, Limits, Plan, PlanBytes, PlanKey, PlanView, Policy, Providers,
-    Request, Restore, Site, Sought, Store, Target, canon, check_precompiled, compile_in_process, describe_misses, find_for_targets,
-    find_precompiled,
+    BoundPlan, CompiledPlan, Device, GraphBuf, GraphKey, Lack, LackReason, Limits, Lookup, Plan, PlanBytes, PlanKey, PlanView, Policy,
+    Providers, Request, Restore, SelectionKey, Site, Sought, Store, Target, canon, check_precompiled, compile_in_process, describe_misses,
+    find_for_targets, find_precompiled,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -145,9 +145,10 @@ impl Wanted<'_> {
                 let target = targets.first().filter(|t| **t != Target::Cpu).map(|t| format!(" --target {t}")).unwrap_or_default();
                 let place = global.store.as_deref().map(|path| format!(" --store {}", output::path(path))).unwrap_or_default();
                 bail!(
-                    "{}: no plan for graph {key} in the {}: {misses}; compile it first: hipplan compile {}{place}{target}{}",
+                    "{}: no plan for graph {key} in the {}: {misses}{}; compile it first: hipplan compile {}{place}{target}{}",
                     output::name(what),
                     location::place(store),
+                    others(store, key, targets),
                     output::name(what),
                     self.advice
                 )
@@ -191,4 +192,17 @@ impl Wanted<'_> {
     fn not_precompiled(&self, store: &Store) -> String {
         format!("{} is not precompiled in the {}", output::name(self.what), location::place(store))
     }
+}
+
+/// Other targets that have a plan of a graph, for a message. A remote is not asked about all targets that there are.
+fn others(store: &Store, graph: &GraphKey, sought: &[Target]) -> String {
+    let near = store.clone().without_remote();
+    let has_plan = |target: &Target| {
+        let listed = near.find_selection(&SelectionKey::of_all(graph, &target.to_string()));
+        matches!(listed, Lookup::Hit(selection) if !selection.plans.is_empty())
+    };
+    let mut others: Vec<String> =
+        Target::known().filter(|target| !sought.contains(target) && has_plan(target)).map(|target| target.to_string()).collect();
+    others.sort_unstable();
+    if others.is_empty() { String::new() } else { format!("; it has plans of the graph for {}", others.join(", ")) }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Lacks, Scratch, corpus, tree};
+use common::{Lacks, Scratch, corpus, put_plan_for, tree};
 use serde_json::{Value, json};
 
 #[test]
@@ -154,4 +154,72 @@ fn coverage_takes_every_input_and_tells_of_all_that_is_wrong() {
     {
         assert_eq!(scratch.run(args).code, 2, "{args:?}");
     }
+}
+
+#[test]
+fn a_plan_for_the_family_counts_everywhere_or_nowhere() {
+    let scratch = Scratch::new();
+    Lacks::new(&scratch);
+    put_plan_for(&scratch, "missing.json", "gfx9-4-generic");
+    // What a device that reports the target would look for, and what it would not.
+    for (target, exit) in [("gfx942", 0), ("gfx942:sramecc+:xnack-", 0), ("gfx950", 0), ("gfx9-4-generic", 0), ("gfx90a", 5), ("cpu", 5)] {
+        let (code, covered) = scratch.json(&["coverage", "missing.json", "--store", "s", "--target", target]);
+        let row = if exit == 0 { "covered" } else { "wrong-target" };
+        assert_eq!((code, &covered["summary"][row]["graphs"]), (i32::from(exit != 0), &json!(1)), "{target} {covered:#}");
+        let (code, told) = scratch.json(&["why", "missing.json", "--store", "s", "--target", target]);
+        assert_eq!((code, &told["outcome"]), (exit, &json!(if exit == 0 { "hit" } else { "wrong-target" })), "{target} {told:#}");
+        let (code, gate) = scratch.json(&["compile", "missing.json", "--store", "s", "--target", target, "--require-precompiled"]);
+        let word = if exit == 0 { "present" } else { "wrong-target" };
+        assert_eq!((code, &gate["rows"][0]["outcome"]), (exit, &json!(word)), "{target} {gate:#}");
+    }
+}
+
+#[test]
+fn a_run_that_finds_none_names_the_targets_that_have_one() {
+    let scratch = Scratch::new();
+    Lacks::new(&scratch);
+    put_plan_for(&scratch, "other.json", "gfx90a");
+    for store in [&["--store", "s"][..], &["--store", "none", "--layer", "s"]] {
+        let ran = scratch.run(&[&["run", "other.json"], store].concat());
+        assert!(ran.code == 2 && ran.err.contains("it has plans of the graph for gfx90a, gfx942;"), "{ran:?}");
+        let ran = scratch.run(&[&["run", "missing.json"], store].concat());
+        assert!(ran.code == 2 && !ran.err.contains("it has plans"), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_documents_show_what_why_prints() {
+    let scratch = Scratch::new();
+    let graph = std::fs::read_to_string(corpus().join("sample_add.json")).expect("a graph");
+    scratch.write("stored.json", &graph);
+    scratch.write("layer.json", graph.replace("128", "64"));
+    assert_eq!(scratch.run(&["compile", "stored.json", "--store", "plans"]).code, 0);
+    let ran = scratch.run(&["why", "layer.json", "--store", "plans"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let document = std::fs::read_to_string(corpus().join("../../docs/fleet.md")).expect("text");
+    let (_, shown) = document.split_once("$ hipplan why layer.json --store plans\n").expect("the example");
+    let (shown, _) = shown.split_once("```").expect("its end");
+    // The plan's key changes with the revision of the engine.
+    let without_key = |text: &str| {
+        let (before, after) = text.split_once("nearest entry: plan ").expect("an entry");
+        format!("{before}nearest entry: plan {}", after.split_once(',').expect("a key").1)
+    };
+    let printed = ran.out.replace(&scratch.path("plans").display().to_string(), "/home/me/plans");
+    assert_eq!(without_key(&printed).trim_end(), without_key(shown).trim_end());
+}
+
+#[test]
+fn what_is_not_kept_says_what_to_do() {
+    let scratch = Scratch::new();
+    let graph = corpus().join("sample_add.json");
+    let graph = graph.to_str().expect("UTF-8");
+    assert_eq!(scratch.run(&["compile", graph, "--store", "s"]).code, 0);
+    std::fs::remove_dir_all(scratch.path("s/plans")).expect("removed");
+    scratch.write("s/plans", "in the way");
+    let (code, report) = scratch.json(&["compile", graph, "--store", "s"]);
+    let detail = report["rows"][0]["detail"].as_str().expect("text");
+    assert!(
+        code == 1 && detail.contains("s/plans") && detail.ends_with("; check the path: something else has the name of a folder"),
+        "{report:#}"
+    );
 }

@@ -27,9 +27,13 @@ fn a_folder_is_tried_and_left_as_it_was() {
     );
     assert_eq!(tree(&scratch.path("")), before, "what was made is removed");
 
+    // One that was killed has left its folder, with nobody's lock in it.
+    scratch.write("place/hipplan-selftest-4711-1000/owner", "");
+    scratch.write("place/hipplan-selftest-4711-1000/store/hipplan-store", "");
     let ran = scratch.run(&["store", "selftest", "place", "--kills", "1", "--processes", "1", "--seconds", "1"]);
     assert!(ran.code == 0 && CHECKS.iter().all(|check| ran.out.contains(check)), "{ran:?}");
     assert!(ran.out.lines().last().expect("a line").contains("place, file system "), "{ran:?}");
+    assert_eq!(tree(&scratch.path("")), before, "so is what was left");
 }
 
 #[test]

@@ -33,9 +33,18 @@ fn where_tells_the_place_and_why_not_elsewhere() {
 
     let layered = |list: &str| Ran::of(&scratch.hipplan(&["store", "where"]).env("HIPPLAN_LAYERS", list).output().expect("started"));
     let ran = layered("bundle");
-    assert!(ran.code == 0 && ran.out.ends_with("layer 1 of HIPPLAN_LAYERS: bundle: read as a bundle\n"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.ends_with("layer 1, of HIPPLAN_LAYERS: bundle: read as a bundle\n"), "{ran:?}");
     let ran = layered("bundle:missing");
-    assert!(ran.code == 1 && ran.out.contains("layer 2 of HIPPLAN_LAYERS: missing: "), "{ran:?}");
+    assert!(ran.code == 1 && ran.out.contains("layer 2, of HIPPLAN_LAYERS: missing: "), "{ran:?}");
+    // Options come before the variable.
+    let ran =
+        Ran::of(&scratch.hipplan(&["store", "where", "--layer", "bundle"]).env("HIPPLAN_LAYERS", "missing").output().expect("started"));
+    assert!(
+        ran.code == 1 && ran.out.contains("layer 1, of --layer: bundle: read as a bundle\nlayer 2, of HIPPLAN_LAYERS: missing: "),
+        "{ran:?}"
+    );
+    let (code, place) = scratch.json(&["store", "where", "--layer", "missing"]);
+    assert_eq!((code, place["layers"][0]["source"].as_str()), (1, Some("--layer")), "{place:#}");
     assert_eq!(tree(&scratch.path("")), before, "nothing is created by asking");
 }
 

@@ -73,7 +73,7 @@ pub use hipplan_store::{
     SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
     wrap_bundle,
 };
-pub use hipplan_store::{Candidate, Location, LocationSource, Verdict as LocationVerdict, default_store_path, locate, look_at_layer};
+pub use hipplan_store::{Candidate, Location, LocationSource, Verdict as LocationVerdict, locate, look_at_layer};
 pub use hipplan_store::{
     CompactOptions, CompactReport, EntryInfo, EntryKind, GcOptions, GcReport, Group, KindStat, Limits as StoreLimits, Pin, PinSet,
     PushReport, RemoveReport, RepairOptions, RepairReport, StoreStat, UpkeepProgress, Usage,

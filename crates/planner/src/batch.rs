@@ -269,9 +269,14 @@ fn fold_packs(store: &Store) {
 /// Why a group was not kept.
 fn not_kept(committed: Result<Persisted, StoreError>) -> Option<String> {
     match committed {
-        Ok(Persisted::No(error)) | Err(error) => Some(error.to_string()),
+        Ok(Persisted::No(error)) | Err(error) => Some(with_advice(&error)),
         Ok(_) => None,
     }
+}
+
+/// What is wrong with the store, and what to do about it.
+fn with_advice(error: &StoreError) -> String {
+    format!("{error}; {}", error.advice())
 }
 
 /// What was compiled and is not found is not stored.
@@ -293,11 +298,14 @@ fn compile_one(store: &Store, keeper: Keeper<'_>, canonical: &Canonical, request
         Ok(Ensured::Present(plan)) => Outcome::Present { plan },
         Ok(Ensured::Compiled(plan)) => Outcome::Compiled { plan, not_stored: None, in_place_of },
         Ok(Ensured::NotStored { plan, reason }) => {
-            Outcome::Compiled { plan: plan.plan_ref.key, not_stored: Some(reason.to_string()), in_place_of }
+            Outcome::Compiled { plan: plan.plan_ref.key, not_stored: Some(with_advice(&reason)), in_place_of }
         }
         Err(CompileError::NotPrecompiled(lack)) => Outcome::Lacking(lack),
         Err(error) => {
-            let reason = error.to_string();
+            let reason = match &error {
+                CompileError::Store(error) => with_advice(error),
+                error => error.to_string(),
+            };
             match error {
                 CompileError::NoApplicableEngines { refusals, .. } | CompileError::CannotPersist { refusals, .. } => {
                     let missing = |r: &ProviderRefusal| match r.reason {

@@ -28,6 +28,24 @@ pub enum StoreError {
         /// The place of the store.
         path: PathBuf,
     },
+    /// Neither a bundle nor a store stands where a layer was named.
+    #[error("{path}: found nothing there, expected a bundle or the folder of a store", path = path.display())]
+    NoSuchLayer {
+        /// The place of the layer.
+        path: PathBuf,
+    },
+    /// What a caller named is not of the kind that is wanted.
+    #[error("{path}: found {found}, expected {expected}", path = path.display())]
+    Named {
+        /// What was named.
+        path: PathBuf,
+        /// What stands there.
+        found: String,
+        /// What is wanted.
+        expected: &'static str,
+        /// What to do about it.
+        advice: &'static str,
+    },
     /// The folder holds something else.
     #[error("{path}: not a hipplan store: found {found:?} and no `hipplan-store` file beside it", path = path.display())]
     NotAStore {
@@ -220,6 +238,8 @@ impl StoreError {
         match self {
             Self::Io { path, .. }
             | Self::NoSuchStore { path }
+            | Self::NoSuchLayer { path }
+            | Self::Named { path, .. }
             | Self::NotAStore { path, .. }
             | Self::Marker { path, .. }
             | Self::TooOld { path, .. }
@@ -256,7 +276,8 @@ impl StoreError {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "full",
                 _ => "io",
             },
-            Self::NoSuchStore { .. } => "no-such-store",
+            Self::NoSuchStore { .. } | Self::NoSuchLayer { .. } => "no-such-store",
+            Self::Named { .. } => "not-that",
             Self::NotAStore { .. } => "not-a-store",
             Self::ReadOnly { .. } => "read-only",
             Self::Unavailable { .. } => "unavailable",
@@ -279,13 +300,24 @@ impl StoreError {
         {
             return advice;
         }
+        match self {
+            Self::Io { cause, .. } => match cause.kind() {
+                io::ErrorKind::NotFound => return "check the path",
+                io::ErrorKind::AlreadyExists => return "name another, or move away what is there",
+                io::ErrorKind::NotADirectory => return "check the path: something else has the name of a folder",
+                _ => {}
+            },
+            Self::NoSuchLayer { .. } => return "check the path; a layer must be there, nothing is made of it",
+            Self::Named { advice, .. } => return advice,
+            _ => {}
+        }
         match self.code() {
             "too-old" => "compile again with this hipplan; the older entry may be deleted",
             "too-new" => "use the hipplan that wrote it, or another store",
             "no-permission" => "give this user access to the folder, or choose a store that the user owns",
-            "read-only" => "choose a store on a file system that can be written, if results are to be kept",
-            "full" => "free space or raise the quota of the store's file system",
-            "no-such-store" => "check the path, or open it for writing once to create it",
+            "read-only" => "choose a place on a file system that can be written, if results are to be kept",
+            "full" => "free space on the file system of that path, or raise the quota",
+            "no-such-store" => "check the path; what compiles or imports makes a store where there is none",
             "not-a-store" => "choose a folder that is empty or does not exist",
             "marker" => "restore the `hipplan-store` file, or choose another folder",
             "unavailable" => "choose another store",
@@ -338,6 +370,20 @@ impl StoreError {
     /// Something on the way to the file vanished.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Something else stands in place of a folder.
+    pub(crate) fn is_not_a_folder(&self) -> bool {
+        match self {
+            Self::Io { cause, .. } => cause.kind() == io::ErrorKind::NotADirectory,
+            Self::FileType { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Others are at work, and go on for longer than they were waited for.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::ResourceBusy)
     }
 }
 

@@ -60,6 +60,18 @@ pub(crate) fn not_trusted(error: &StoreError) {
     tracing::warn!(code = error.code(), cause = %error, advice = error.advice(), "a pack of the plan store is not trusted and counts as missing");
 }
 
+/// A secret key that others than its owner have access to.
+pub(crate) fn secret_for_others(path: &Path, mode: u32) {
+    tracing::warn!(
+        code = "key",
+        path = %path.display(),
+        found = format_args!("{mode:04o}"),
+        expected = "0600",
+        advice = "let its owner alone have access: chmod 600",
+        "a secret key is not secret: others may have read it, and who has it can sign"
+    );
+}
+
 /// A layer behind the first that cannot be used.
 pub(crate) fn left_out(error: &StoreError) {
     tracing::warn!(code = error.code(), cause = %error, advice = error.advice(), "a layer of the plan store cannot be used and counts as empty");

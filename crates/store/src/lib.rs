@@ -63,7 +63,7 @@ pub use far::RemoteOptions;
 pub use layer::VerifyReport;
 pub use layout::EntryKind;
 pub use limits::Limits;
-pub use location::{Candidate, Location, LocationSource, Verdict, default_store_path, locate, locate_with, look_at_layer};
+pub use location::{Candidate, Location, LocationSource, Verdict, locate, locate_with, look_at_layer};
 pub use outcome::{Lookup, Miss, Persisted, Put};
 pub use pack::{EntryId, PackError, PackFacts, check_pack, find_in_pack};
 pub use plans::PlanBytes;

@@ -209,8 +209,3 @@ pub fn look_at_layer(path: &Path) -> Verdict {
         verdict => verdict,
     }
 }
-
-/// The folder of the store that nobody names: that of [`locate`], settled. `None` where there is no place for one.
-pub fn default_store_path() -> Option<PathBuf> {
-    locate(None).settle().map(Path::to_owned).ok()
-}

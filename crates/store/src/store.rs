@@ -265,16 +265,23 @@ impl Store {
 fn open_layer(path: &Path, options: &LayerOptions) -> Result<Layer, StoreError> {
     let absolute = fs::absolute(path).map_err(StoreError::io("use the path", path))?;
     let trust = Trust::of(options);
-    let kind = |status: fs::Status| status.kind;
-    let bundle = match fs::kind(&absolute) {
-        Ok(fs::Kind::File { .. }) => Some(absolute.clone()),
-        Ok(fs::Kind::Other(_)) if matches!(fs::status_followed(&absolute).map(kind), Ok(fs::Kind::File { .. })) => {
-            Some(fs::resolved(&absolute).map_err(StoreError::io("open", &absolute))?)
-        }
-        Ok(_) | Err(_) => None,
+    // Mostly it is no link, and then its path need not be resolved.
+    let (kind, is_link) = match fs::kind(&absolute) {
+        Ok(fs::Kind::Other(_)) => (fs::status_followed(&absolute).map(|status| status.kind), true),
+        kind => (kind, false),
     };
-    match bundle {
-        Some(path) => Bundle::open(&path, &trust)?.map(Layer::Bundle).ok_or(StoreError::NoSuchStore { path: absolute }),
-        None => Directory::open_trusted(&absolute, trust).map(Layer::Directory),
+    match kind {
+        Ok(fs::Kind::File { .. }) => {
+            let path = if is_link { fs::resolved(&absolute).map_err(StoreError::io("open", &absolute))? } else { absolute.clone() };
+            Bundle::open(&path, &trust)?.map(Layer::Bundle).ok_or(StoreError::NoSuchLayer { path: absolute })
+        }
+        Ok(fs::Kind::Other(found)) => {
+            let (found, expected) = (found.to_owned(), "a bundle or the folder of a store");
+            Err(StoreError::Named { path: absolute, found, expected, advice: "name the file of a bundle, or the folder of a store" })
+        }
+        Ok(fs::Kind::Folder) | Err(_) => match Directory::open_trusted(&absolute, trust) {
+            Err(StoreError::NoSuchStore { path }) => Err(StoreError::NoSuchLayer { path }),
+            opened => opened.map(Layer::Directory),
+        },
     }
 }

@@ -23,7 +23,12 @@ use std::time::Instant;
 Examples:
   hipplan check graphs/ --store plans
   hipplan check training.log --store plans --max-gmac 2 --max-bytes 1G
-  hipplan check graphs/ --store plans --device hip    on the first AMD GPU")]
+  hipplan check graphs/ --store plans --device hip    on the first AMD GPU
+
+Exit codes:
+  0  every plan that was executed gives the right result
+  1  a result is wrong, a plan is missing, an input is no graph, or a convolution of a log could not be read
+  2  not done: what was named is not there, or is no store or device")]
 pub(crate) struct Check {
     /// Graph files, logs, folders of them, or - for standard input
     #[arg(required_unless_present = "line", value_name = "INPUT")]

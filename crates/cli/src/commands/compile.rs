@@ -26,7 +26,14 @@ Examples:
   hipplan compile graph.json --plugin host:./libmine.so --engine MINE --knob mine.tile=64
   cat graph.json | hipplan compile - --json
   hipplan compile training.log --store plans --shard 3/16     one of sixteen machines
-  hipplan compile training.log --store plans --require-precompiled   check that all is there; compile nothing")]
+  hipplan compile training.log --store plans --require-precompiled   check that all is there; compile nothing
+
+Exit codes:
+  0  the store answers every graph
+  1  an input is no graph, a convolution of a log could not be read, compiling failed, or a plan was not kept; the rest was done
+  2  not done: what was named is not there, or the store cannot be opened
+  3  no engine takes some of the graphs; the rest was done
+  4  to 7, with --require-precompiled alone: missing, wrong target, stale, unreadable; the highest counts")]
 pub(crate) struct Compile {
     /// Graph files, logs, folders of them, or - for standard input
     #[arg(required_unless_present = "line", value_name = "INPUT")]
@@ -93,7 +100,7 @@ impl Compile {
         } else {
             print(&report)?;
             for warning in &warnings {
-                output::line(format_args!("{}warning:{} {}", output::WARN, output::RESET, output::name(warning)))?;
+                global.remark(format_args!("{}warning:{} {}", output::WARN, output::RESET, output::name(warning)))?;
             }
             logs::print(&all)?;
             for reason in unserved(&report).values() {
@@ -101,10 +108,10 @@ impl Compile {
             }
             for tool in providers.tools() {
                 let (runs, reused) = (output::count(tool.runs as usize, "kernel"), tool.reused);
-                output::line(format_args!("{} compiled {runs}; {reused} more were shared", output::name(&tool.name)))?;
+                global.remark(format_args!("{} compiled {runs}; {reused} more were shared", output::name(&tool.name)))?;
             }
             if let Some(text) = counts::text(&providers.counters().get()) {
-                output::line(text)?;
+                global.remark(text)?;
             }
             let elsewhere = match &self.shard {
                 Some(shard) => format!("; shard {shard}: {} in other shards", output::count(report.elsewhere, "input")),

@@ -1,15 +1,17 @@
 //! `hipplan completions`
 
-use crate::{Cli, Exit};
+use crate::{Cli, Exit, output};
 use clap::CommandFactory;
-use std::io::Write;
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   hipplan completions bash > ~/.local/share/bash-completion/completions/hipplan
-  hipplan completions zsh > ~/.zfunc/_hipplan")]
+  hipplan completions zsh > ~/.zfunc/_hipplan
+
+Exit codes:
+  0  printed")]
 pub(crate) struct Completions {
     /// The shell
     shell: clap_complete::Shell,
@@ -19,7 +21,7 @@ impl Completions {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "hipplan", &mut script);
-        std::io::stdout().lock().write_all(&script)?;
+        output::raw(&script)?;
         Ok(Exit::Good)
     }
 }

@@ -6,7 +6,7 @@ use crate::{Exit, Global, files, output};
 use anyhow::{Context, bail, ensure};
 use hipplan::hipdnn::container;
 use hipplan::{GraphBuf, Limits, PlanView, driver, json};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// Convert a graph into another form
@@ -25,7 +25,11 @@ Examples:
   hipplan convert conv.json --to line                     the MIOpenDriver line of one convolution
   hipplan convert --line 'conv -n 1 -c 8 -k 8 -F 1' -o conv.json
   hipplan convert graph.json --plan plan.bin -o both.hdgp
-  hipplan convert 5d0c1f22 --store plans -o graph.json    the graph of a plan, in canonical form")]
+  hipplan convert 5d0c1f22 --store plans -o graph.json    the graph of a plan, in canonical form
+
+Exit codes:
+  0  converted
+  2  not converted: what was named is not there or is no graph, the form cannot say what is in it, or the output cannot be written")]
 pub(crate) struct Convert {
     /// A graph in any form, a plan file, or the first digits of a key in the store; `-` is standard input
     #[arg(required_unless_present = "line")]
@@ -106,12 +110,12 @@ impl Convert {
             input.plan = Some(envelope);
         }
         let bytes = self.write(to, &mut input).with_context(|| output::name(&input.name))?;
-        for warning in &input.warnings {
+        for warning in input.warnings.iter().filter(|_| !global.quiet) {
             anstream::eprintln!("{}warning:{} {}", output::WARN, output::RESET, output::name(warning));
         }
         let Some(out) = &self.out else {
             ensure!(to.is_text() || !std::io::stdout().is_terminal(), "binary forms are not for a terminal; name a file with -o");
-            std::io::stdout().lock().write_all(&bytes)?;
+            output::raw(&bytes)?;
             return Ok(Exit::Good);
         };
         if let Some(what) = &self.what

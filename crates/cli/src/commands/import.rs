@@ -43,7 +43,12 @@ Examples:
   hipplan import graph.json -o graph.hpgraph
   hipplan import corpus/graphs -o imported/       a folder of graphs into a folder
   hipplan import training.log --explain           every convolution of a log, and how its flags were read
-  hipplan import --line 'MIOpenDriver conv -n 1 -c 64 -H 56 -W 56 -k 64 -F 1'")]
+  hipplan import --line 'MIOpenDriver conv -n 1 -c 64 -H 56 -W 56 -k 64 -F 1'
+
+Exit codes:
+  0  every input is a graph, or a log all of whose convolutions were read
+  1  some inputs are no graphs, or a convolution of a log could not be read; the rest was done
+  2  not done: what was named is not there, or cannot be written")]
 pub(crate) struct Import {
     /// Graph files, logs, folders of them, or - for standard input
     #[arg(required_unless_present = "line", value_name = "INPUT")]
@@ -127,7 +132,7 @@ impl Import {
             let graphs = rows.iter().map(|row| row.to_json(&all, self.explain));
             output::json_list("graphs", graphs, || [("logs", logs::to_json(&all))])?;
         } else {
-            print(&rows)?;
+            print(global, &rows)?;
             if self.explain {
                 logs::explain(&all)?;
             }
@@ -162,7 +167,7 @@ impl Import {
     }
 }
 
-fn print(rows: &[Row]) -> anyhow::Result<()> {
+fn print(global: &Global, rows: &[Row]) -> anyhow::Result<()> {
     let text = |row: &Value, key: &str| output::name(row[key].as_str().unwrap_or_default());
     let mut table = output::table(&["graph", "form", ">nodes", ">tensors", "API", "key"]);
     for row in rows.iter().map(|row| &row.value) {
@@ -181,7 +186,7 @@ fn print(rows: &[Row]) -> anyhow::Result<()> {
     output::print_table(&table, |i| rows.get(i).filter(|r| !r.value["error"].is_null()).map(|_| output::BAD))?;
     for row in rows.iter().map(|row| &row.value) {
         for warning in row["warnings"].as_array().into_iter().flatten() {
-            output::line(format_args!(
+            global.remark(format_args!(
                 "{}warning:{} {}: {}",
                 output::WARN,
                 output::RESET,

@@ -6,6 +6,15 @@ use serde_json::json;
 
 /// List the plans of the store
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan ls --store plans
+  hipplan ls --layer /opt/plans/all.hpbundle --json
+
+Exit codes:
+  0  listed
+  1  listed, but for plans that are damaged or cannot be read; each is told of
+  2  there is no store")]
 pub(crate) struct Ls {}
 
 impl Ls {

@@ -13,6 +13,15 @@ use std::time::Instant;
 /// Each plan is restored and executed by a process that is given only the store and the graph's key, and its results are compared with
 /// a naive implementation in double precision.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan quickstart
+  hipplan quickstart --corpus graphs --store plans --json
+
+Exit codes:
+  0  every result is right
+  1  a result is wrong, or an input is no graph
+  2  not done: the folder is not there, or the store cannot be made")]
 pub(crate) struct Quickstart {
     /// Folder of graphs
     #[arg(long, value_name = "DIR", default_value = "corpus/graphs")]
@@ -36,7 +45,7 @@ impl Quickstart {
                 scratch.path().join("store")
             }
         };
-        let store = Store::open(&folder, Mode::ReadWrite).with_context(|| output::path(&folder))?;
+        let store = Store::open(&folder, Mode::ReadWrite).context("store")?;
 
         let sources = inputs::expand(std::slice::from_ref(&self.corpus), &[])?;
         let mut graphs: Vec<Option<GraphBuf>> = Vec::new();

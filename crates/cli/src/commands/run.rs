@@ -26,7 +26,14 @@ Examples:
   hipplan run graph.json --device hip --check         on the first AMD GPU
   hipplan run graph.json --override epsilon=0.01      in place of a default
   hipplan run graph.json --shape x=1,3,8,8 --shape y=1,4,8,8 --check
-  hipplan run graph.json --in-process --plugin host:./libmine.so --engine MINE")]
+  hipplan run graph.json --in-process --plugin host:./libmine.so --engine MINE
+
+Exit codes:
+  0  executed, and what --check compared is right
+  1  executed, and a result is wrong
+  2  not done: there is no plan, no such device or input, or something cannot be read
+  3  with --in-process: no engine takes the graph
+  4  to 7, with --require-precompiled: missing, wrong target, stale, unreadable")]
 pub(crate) struct Run {
     /// A graph in any form, or the first digits of a graph key or plan key
     what: String,
@@ -123,7 +130,7 @@ impl Run {
         if global.json {
             output::json(&facts.json(&outputs))?
         } else {
-            facts.print(&outputs)?
+            facts.print(global, &outputs)?
         }
         Ok(if report.is_none_or(|r| r.passed()) { Exit::Good } else { Exit::Findings })
     }
@@ -367,7 +374,7 @@ impl Facts<'_> {
         if self.verb == "compiled" { "compile_us" } else { "restore_us" }
     }
 
-    fn print(&self, outputs: &[(TensorIx, HostTensor)]) -> anyhow::Result<()> {
+    fn print(&self, global: &Global, outputs: &[(TensorIx, HostTensor)]) -> anyhow::Result<()> {
         output::line(format_args!(
             "{}{}{}  plan {}, engine {}, on {}",
             output::STRONG,
@@ -380,7 +387,7 @@ impl Facts<'_> {
         let (ready, best) = (micros(self.ready_in), micros(self.best));
         output::line(format_args!("{} in {ready:.0} us, executed in {best:.0} us", self.verb))?;
         if let Some(text) = counts::text(&self.counts) {
-            output::line(text)?;
+            global.remark(text)?;
         }
         output::line("")?;
         let mut table = output::table(&[">uid", "output", "type", "dims", ">mean", "check"]);

@@ -1,7 +1,8 @@
 //! `hipplan shim`
 
 use super::shim_headers::{CheckObjects, Headers};
-use crate::{Exit, Global, output};
+use crate::{Exit, Global, inputs, output};
+use anyhow::Context;
 use hipplan_shim::check::{Check, Verdict};
 use hipplan_shim::install::{Options, Place};
 use hipplan_shim::manifest::{FileRecord, Manifest, Mode};
@@ -51,7 +52,11 @@ enum Command {
 #[command(after_help = "\
 Examples:
   hipplan shim split --from /opt/rocm/lib/libMIOpen.so --prefix ~/miopen-split
-  sudo hipplan shim split --from /usr/lib/x86_64-linux-gnu/libMIOpen.so.1 --in-place")]
+  sudo hipplan shim split --from /usr/lib/x86_64-linux-gnu/libMIOpen.so.1 --in-place
+
+Exit codes:
+  0  split, now or before
+  2  not done; what was there before is there still")]
 struct Split {
     /// The library, or a link to it
     #[arg(long, value_name = "LIB")]
@@ -74,6 +79,14 @@ struct Split {
 ///
 /// What a split in place put away comes back as it was, byte for byte; a prefix is emptied of what the split put there.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan shim unsplit ~/miopen-split
+  sudo hipplan shim unsplit /usr/lib/x86_64-linux-gnu
+
+Exit codes:
+  0  undone
+  2  not done: no split is there, or something cannot be removed")]
 struct Unsplit {
     /// The prefix, the folder with the libraries, or a file of the split
     #[arg(value_name = "DIR")]
@@ -85,7 +98,12 @@ struct Unsplit {
 #[command(after_help = "\
 Examples:
   hipplan shim status ~/miopen-split
-  hipplan shim status --pid $(pgrep -n python)")]
+  hipplan shim status --pid $(pgrep -n python)
+
+Exit codes:
+  0  told, and all is as it should be
+  1  told, and something is not
+  2  there is no split, or no such process")]
 struct Status {
     /// The prefix, the folder with the libraries, or a file of the split
     #[arg(value_name = "DIR", required_unless_present = "pid", conflicts_with = "pid")]
@@ -97,6 +115,15 @@ struct Status {
 
 /// Check that a split is whole and that it changed nothing but names
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan shim check ~/miopen-split
+  hipplan shim check ~/miopen-split --json
+
+Exit codes:
+  0  whole
+  1  something is not as it should be
+  2  no split is there, or it cannot be read")]
 struct CheckSplit {
     /// The prefix, the folder with the libraries, or a file of the split
     #[arg(value_name = "DIR")]
@@ -118,6 +145,7 @@ impl Shim {
 
 impl Split {
     fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        inputs::check_kind(&self.from).with_context(|| output::path(&self.from))?;
         let place = match self.prefix {
             Some(prefix) => Place::Prefix(prefix),
             None => Place::InPlace,

@@ -1,6 +1,7 @@
 //! `hipplan shim headers` and `hipplan shim check-objects`
 
-use crate::{Exit, Global, output};
+use crate::{Exit, Global, inputs, output};
+use anyhow::Context;
 use hipplan_shim::headers::{self, objects};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -13,7 +14,11 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   hipplan shim headers --from /opt/rocm/include/miopen/miopen.h --prefix ~/miopen-split
-  cmake -DCMAKE_PREFIX_PATH=~/miopen-split ..      with find_package(miopen) and the target MIOpen or MIOpen_private")]
+  cmake -DCMAKE_PREFIX_PATH=~/miopen-split ..      with find_package(miopen) and the target MIOpen or MIOpen_private
+
+Exit codes:
+  0  written
+  2  not written: there is no split, or the header is none of MIOpen's")]
 pub(crate) struct Headers {
     /// The installed miopen/miopen.h
     #[arg(long, value_name = "MIOPEN_H")]
@@ -31,7 +36,12 @@ pub(crate) struct Headers {
 #[command(after_help = "\
 Examples:
   hipplan shim check-objects build/provider/*.o
-  hipplan shim check-objects libmiopen_provider.so")]
+  hipplan shim check-objects libmiopen_provider.so
+
+Exit codes:
+  0  they ask for private names only
+  1  some ask for public names, or for names of C++ internals
+  2  a file cannot be read")]
 pub(crate) struct CheckObjects {
     /// Object files, shared libraries, programs, archives
     #[arg(required = true, value_name = "FILE")]
@@ -40,6 +50,7 @@ pub(crate) struct CheckObjects {
 
 impl Headers {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        inputs::check_kind(&self.from).with_context(|| output::path(&self.from))?;
         let report = headers::generate(&self.from, &self.prefix)?;
         if global.json {
             output::json(&json!({

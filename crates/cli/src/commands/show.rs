@@ -12,7 +12,6 @@ use hipplan::hipdnn::{PlanEnvelope, container};
 use hipplan::plan::BindingRole;
 use hipplan::{AlignedBytes, FieldRole, GraphBuf, Limits, Loaders, PlanIdentity, PlanView, Policy, Target, TensorView, VerifiedGraph};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Show a graph, a plan file, or a plan of the store: as a table or as a picture
@@ -27,7 +26,12 @@ Examples:
   hipplan show graph.json --target gfx942 --launch                   what the GPU is given
   hipplan show 5d0c1f22a9b3 --launch --extract out/ --store plans    the same as files, to launch by other means
 
-Of a plan, the picture is of the graph in it, in canonical form: its uids are ordinals.")]
+Of a plan, the picture is of the graph in it, in canonical form: its uids are ordinals.
+
+Exit codes:
+  0  shown
+  1  with --launch: a code object is not there, is damaged, or is not what the plan says
+  2  not shown: what was named is not there, cannot be read, or is no graph and no plan")]
 pub(crate) struct Show {
     /// A graph in any form, a plan file, or the first digits of a key in the store; `-` is standard input
     what: String,
@@ -141,7 +145,7 @@ impl Show {
 
     fn deliver(&self, global: &Global, text: &str) -> anyhow::Result<Exit> {
         let Some(path) = &self.output else {
-            std::io::stdout().lock().write_all(text.as_bytes())?;
+            output::raw(text.as_bytes())?;
             return Ok(Exit::Good);
         };
         if files::are_same(path, Path::new(&self.what)) {

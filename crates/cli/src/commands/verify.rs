@@ -15,7 +15,12 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Examples:
   hipplan verify --store plans
-  hipplan verify graph.hpgraph plans/plans/5d/*.plan")]
+  hipplan verify graph.hpgraph plans/plans/5d/*.plan
+
+Exit codes:
+  0  all is good
+  1  something is damaged, missing, does not belong there, or could not be read in the store
+  2  not done: a file is not there or cannot be read, or there is no store")]
 pub(crate) struct Verify {
     /// Plan files, graphs, and hipDNN's plan envelopes and containers; the store if none is given
     #[arg(value_name = "FILE")]

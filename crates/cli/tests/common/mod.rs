@@ -113,6 +113,12 @@ pub(crate) fn scalar_graph(state: &str) -> String {
 /// A store `s` that has a plan of `good.json`, and no plan of use of other graphs, for each of the four reasons.
 pub(crate) struct Lacks<'s>(&'s Scratch);
 
+/// Puts a plan of a graph for a target into the store `s`.
+pub(crate) fn put_plan_for(scratch: &Scratch, file: &str, target: &str) {
+    let store = Store::open(scratch.path("s"), Mode::ReadWrite).expect("a store");
+    Lacks(scratch).put(&store, file, &target.parse().expect("a target"), &writing(1));
+}
+
 impl<'s> Lacks<'s> {
     /// The reasons, the graphs, and the exit codes.
     pub(crate) const ALL: [(&'static str, &'static str, i32); 4] = [

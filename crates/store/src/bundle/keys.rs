@@ -1,6 +1,6 @@
 //! Keys of signatures: as bytes, as text, as files.
 
-use crate::{StoreError, fs};
+use crate::{StoreError, faults, fs};
 use ed25519_dalek::SigningKey;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ const PUBLIC: &str = "hipplan-public:";
 const SECRET: &str = "hipplan-secret:";
 /// Longer files are no lists of keys.
 const MAX_KEY_FILE_BYTES: u64 = 1 << 20;
+/// Permissions that nobody but the owner of a secret key is to have.
+const OF_OTHERS: u32 = 0o077;
 /// Ending of the files that are read in a folder of keys.
 const ENDING: &str = "pub";
 
@@ -33,6 +35,12 @@ pub enum KeyError {
         what: &'static str,
         /// What it begins with.
         prefix: &'static str,
+    },
+    /// What stands there cannot be a file of keys.
+    #[error("found {found}, expected a regular file of 1 MiB at most")]
+    NotAFile {
+        /// What it is.
+        found: String,
     },
     /// The bytes are no point of the curve, or one that signs anything.
     #[error("public key {found} is not usable: it is no point of the curve, or one of small order; expected a key that `keygen` made")]
@@ -110,13 +118,17 @@ impl SecretKey {
         PublicKey(self.0.verifying_key().to_bytes())
     }
 
-    /// Reads the key from its file.
+    /// Reads the key from its file. If its group or others may do anything with it, that is warned of: whoever can read it can sign as its
+    /// owner.
     ///
     /// # Errors
     /// The file cannot be read or holds no secret key.
     pub fn read(path: &Path) -> Result<Self, StoreError> {
-        let text = read_text(path)?;
+        let (text, file) = read_text(path)?;
         let seed = parse(text.trim_end(), SECRET).ok_or(KeyError::Text { what: "secret", prefix: SECRET });
+        if seed.is_ok() && file.status().mode & OF_OTHERS != 0 {
+            faults::secret_for_others(path, file.status().mode);
+        }
         seed.map(Self::from_seed).map_err(|cause| StoreError::Key { path: path.to_owned(), line: None, cause })
     }
 
@@ -160,7 +172,7 @@ pub fn read_trusted_keys(path: &Path) -> Result<Vec<PublicKey>, StoreError> {
     };
     let mut keys = Vec::new();
     for file in files {
-        let text = read_text(&file)?;
+        let (text, _) = read_text(&file)?;
         for (line, number) in text.lines().zip(1_u64..) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -176,14 +188,18 @@ pub fn read_trusted_keys(path: &Path) -> Result<Vec<PublicKey>, StoreError> {
     Ok(keys)
 }
 
-fn read_text(path: &Path) -> Result<String, StoreError> {
+/// The text of a file of keys, and the file.
+fn read_text(path: &Path) -> Result<(String, fs::OpenFile), StoreError> {
     // A link to a key is as good as a key.
     let real = fs::resolved(path).map_err(StoreError::io("open", path))?;
     let opened = fs::open(&real).map_err(StoreError::io("open", path))?;
-    let file = opened.map_err(|kind| crate::entry::not_a_file(path, kind))?;
-    crate::entry::check_limit(path, "size in bytes", file.size(), "1 MiB for a file of keys", MAX_KEY_FILE_BYTES)?;
+    let wrong = |found| StoreError::Key { path: path.to_owned(), line: None, cause: KeyError::NotAFile { found } };
+    let file = opened.map_err(|kind| wrong(kind.name().to_owned()))?;
+    if file.size() > MAX_KEY_FILE_BYTES {
+        return Err(wrong(format!("a file of {} bytes", file.size())));
+    }
     let bytes = file.read().map_err(StoreError::io("read", path))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), file))
 }
 
 fn parse(text: &str, prefix: &str) -> Option<[u8; 32]> {

@@ -25,4 +25,5 @@ pub use merge::{MergeReport, merge_bundles};
 pub use policy::{LayerOptions, LayerOptionsError, SignaturePolicy};
 pub(crate) use policy::{Trust, is_refusal};
 pub use sign::{SignatureStanding, sign_bundle};
+pub(crate) use wrap::not_served;
 pub use wrap::{is_wrapped, unwrap_bundle, wrap_bundle};

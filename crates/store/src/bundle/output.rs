@@ -1,5 +1,6 @@
 //! Files that are written beside others: whole or not at all.
 
+use super::wrap;
 use crate::pack::{NewEntry, Pack, Sink, Written};
 use crate::upkeep::check_readable;
 use crate::{Limits, StoreError, fs, pack};
@@ -9,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Opens a bundle that must be there. A link that was named is followed.
 pub(super) fn open(path: &Path, limits: &Limits) -> Result<Pack, StoreError> {
     let real = fs::resolved(path).map_err(StoreError::io("open", path))?;
-    Pack::open(&real, limits)?.ok_or_else(|| StoreError::io("open", path)(io::ErrorKind::NotFound.into()))
+    let opened = Pack::open(&real, limits).map_err(|error| wrap::not_served(path, error))?;
+    opened.ok_or_else(|| StoreError::io("open", path)(io::ErrorKind::NotFound.into()))
 }
 
 /// Where a file of this name goes, and the folder that it is in.
@@ -18,7 +20,10 @@ pub(super) fn place(output: &Path) -> Result<(PathBuf, PathBuf), StoreError> {
     // What a link leads to is replaced, not the link.
     let path = fs::resolved(&path).unwrap_or(path);
     match fs::status(&path) {
-        Ok(status) if !matches!(status.kind, fs::Kind::File { .. }) => return Err(crate::entry::not_a_file(&path, status.kind)),
+        Ok(status) if !matches!(status.kind, fs::Kind::File { .. }) => {
+            let (found, expected) = (status.kind.name().to_owned(), "a regular file to be replaced, or nothing");
+            return Err(StoreError::Named { path, found, expected, advice: "name another file to write" });
+        }
         _ => {}
     }
     let folder = path.parent().map(Path::to_owned);

@@ -3,7 +3,7 @@
 use super::directory::{open_plan, packed_plan};
 use super::verify::{self, VerifyReport};
 use crate::blob::Blob;
-use crate::bundle::Trust;
+use crate::bundle::{Trust, not_served};
 use crate::entry::{check_rows, check_size};
 use crate::faults::Faults;
 use crate::pack::{Pack, PackRow};
@@ -24,7 +24,8 @@ pub(crate) struct Bundle {
 impl Bundle {
     /// Opens a bundle that is trusted far enough; `None` when there is no such file.
     pub(crate) fn open(path: &Path, trust: &Trust) -> Result<Option<Self>, StoreError> {
-        let Some(mut pack) = Pack::open(path, &Limits::default())? else { return Ok(None) };
+        let opened = Pack::open(path, &Limits::default()).map_err(|error| not_served(path, error))?;
+        let Some(mut pack) = opened else { return Ok(None) };
         trust.check(&mut pack)?;
         Ok(Some(Self { pack: Arc::new(pack), faults: Faults::default() }))
     }

@@ -21,7 +21,7 @@ pub(crate) use directory::{Directory, open_plan, packed_plan};
 pub use require::with_longest_wait;
 pub(crate) use stamps::hours;
 pub use verify::VerifyReport;
-pub(crate) use verify::{packed_record, verify_bundle};
+pub(crate) use verify::{misplaced, packed_record, verify_bundle};
 
 use crate::blob::Blob;
 use crate::pack::Pack;

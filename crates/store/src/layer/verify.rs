@@ -11,6 +11,7 @@ use crate::record::{self, Record, RecordKind};
 use crate::{EntryKind, Limits, StoreError};
 use hipplan_serialize::{Digest, PlanKey, PlanRef};
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -281,18 +282,49 @@ fn verify_row(kind: RecordKind, plan: &PlanRef, record: &Path, targets: &dyn Tar
     Ok(())
 }
 
-/// What stands in the root, in `index`, in `packs`, and what is left in the folders of upkeep.
-fn verify_names(root: &Path, all: &mut Findings) {
+/// What stands in the folder of a store, outside of the folders of entries, and is none of its own; and what stands in place of its folders.
+pub(crate) fn misplaced(root: &Path) -> Vec<StoreError> {
     let known = [MARKER, TMP, LOST_AND_FOUND, "objects", "plans", "index", PACKS, LOCKS, PINS, QUARANTINE, TRASH];
     let expected = "`hipplan-store`, `objects`, `plans`, `index`, `packs`, `locks`, `pins`, `quarantine`, `trash` and `tmp`";
-    let mut foreign = walk::foreign_names(root, &known, expected);
-    // One that is not a folder is reported when its files are to be listed.
+    let mut misplaced = walk::foreign_names(root, &known, expected);
+    let folders = ["objects", "plans", "index", "index/plan", "index/select", PACKS, LOCKS, PINS, QUARANTINE, TRASH, TMP];
+    misplaced.extend(folders.into_iter().filter_map(|folder| walk::own_folders(root, folder).err()));
     if walk::own_folders(root, "index").is_ok() {
-        foreign.extend(walk::foreign_names(&root.join("index"), &["plan", "select"], "`plan` and `select`"));
+        misplaced.extend(walk::foreign_names(&root.join("index"), &["plan", "select"], "`plan` and `select`"));
     }
-    foreign.into_iter().for_each(|problem| all.problem(problem));
+    if walk::own_folders(root, PACKS).is_err() {
+        return misplaced;
+    }
+    let packs = root.join(PACKS);
+    for name in walk::names(&packs) {
+        let name = match name {
+            Ok(name) if is_pack_or_beside(&name) => continue,
+            Ok(name) => name,
+            Err(error) => {
+                misplaced.push(error);
+                continue;
+            }
+        };
+        let problem = walk::foreign(&packs.join(name), "packs `<8 hex>-<32 hex>.pack` and their `.used` files");
+        misplaced.extend(problem.unwrap_or_else(Some));
+    }
+    misplaced
+}
+
+/// Whether a name is that of a pack, of its stamps, or of a claim.
+fn is_pack_or_beside(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| {
+        layout::parse_pack(name).is_some()
+            || layout::parse_claim(name).is_some()
+            || name.strip_suffix(".used").is_some_and(|pack| layout::parse_pack(&format!("{pack}.pack")).is_some())
+    })
+}
+
+/// What does not belong, and what is left in the folders of upkeep.
+fn verify_names(root: &Path, all: &mut Findings) {
+    misplaced(root).into_iter().for_each(|problem| all.problem(problem));
     for folder in [TMP, TRASH, QUARANTINE] {
-        if all.note(walk::own_folders(root, folder)).is_none() {
+        if walk::own_folders(root, folder).is_err() {
             continue;
         }
         let path = root.join(folder);
@@ -300,21 +332,6 @@ fn verify_names(root: &Path, all: &mut Findings) {
             let Some(name) = all.note(name) else { continue };
             let list = if folder == QUARANTINE { &mut all.report.quarantined } else { &mut all.report.leftovers };
             list.push(path.join(name));
-        }
-    }
-    let packs = root.join(PACKS);
-    for name in walk::names(&packs) {
-        let Some(name) = all.note(name) else { continue };
-        let is_ours = name.to_str().is_some_and(|name| {
-            layout::parse_pack(name).is_some()
-                || layout::parse_claim(name).is_some()
-                || name.strip_suffix(".used").is_some_and(|pack| layout::parse_pack(&format!("{pack}.pack")).is_some())
-        });
-        if !is_ours {
-            let problem = walk::foreign(&packs.join(name), "packs `<8 hex>-<32 hex>.pack` and their `.used` files");
-            if let Some(problem) = problem.unwrap_or_else(Some) {
-                all.problem(problem);
-            }
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use format::{ALIGN, ROW};
 pub(crate) use reader::{Pack, PackRow};
 pub(crate) use signature::SignatureBlock;
 pub(crate) use used::Used;
-pub(crate) use writer::{NewEntry, Sink, Written, write};
+pub(crate) use writer::{NewEntry, Sink, Written, packed_length, write};
 
 #[cfg(test)]
 mod tests;

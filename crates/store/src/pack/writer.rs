@@ -138,6 +138,12 @@ fn arrange(entries: &[NewEntry], provenance: &[u8]) -> Result<Header, PackError>
     })
 }
 
+/// Bytes of the pack that [`write`] makes of these entries; `None` where it makes none.
+pub(crate) fn packed_length(entries: &[NewEntry], provenance: &[String]) -> Option<u64> {
+    let header = arrange(entries, &provenance::encode(provenance).ok()?).ok()?;
+    entries.iter().try_fold(header.values_offset, |length, entry| length.checked_add(round_up(entry.size)?))
+}
+
 fn check_size(entry: &NewEntry, found: u64) -> Result<(), PackError> {
     if found == entry.size {
         return Ok(());

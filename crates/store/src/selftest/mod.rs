@@ -6,6 +6,7 @@
 mod answer;
 mod battery;
 mod child;
+mod left;
 mod probes;
 mod running;
 mod values;
@@ -18,7 +19,7 @@ use answer::Answer;
 use running::Children;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// How long and how hard a file system is tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,8 @@ impl Default for SelftestOptions {
 }
 
 /// Tries what a store needs in a new folder inside of `folder`, which must exist.
+///
+/// What self-tests have left in `folder` that were killed is removed before.
 ///
 /// `child` starts this program again, so that it calls [`selftest_child`] with the folder and the word that it is given. No child is left
 /// when this returns, but for one that the system does not let end.
@@ -87,17 +90,19 @@ fn in_new_folder(
     run: impl FnOnce(&Path, Note<'_>),
 ) -> Result<SelftestReport, StoreError> {
     let folder = fs::absolute(folder).map_err(StoreError::io("use the path", folder))?;
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let own = folder.join(format!("hipplan-selftest-{}-{}", std::process::id(), since.as_nanos()));
+    left::remove(&folder);
+    let own = folder.join(left::new_name());
     if !fs::make_folder(&own).map_err(StoreError::io("create the folder", &own))? {
         return Err(StoreError::io("create the folder", &own)(std::io::ErrorKind::AlreadyExists.into()));
     }
+    let owner = left::own(&own);
     let mut report = SelftestReport { folder, file_system: fs::file_system(&own).ok(), checks: Vec::new() };
     run(&own, &mut |name, answer| {
         let check = SelftestCheck::of(name, answer);
         progress(&check);
         report.checks.push(check);
     });
+    drop(owner);
     fs::remove_tree(&own).map_err(StoreError::io("remove", &own))?;
     Ok(report)
 }

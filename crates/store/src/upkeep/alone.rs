@@ -21,7 +21,12 @@ pub(super) struct Alone {
 impl Alone {
     /// Waits for other upkeep to end, this long at most. Where locks are refused it goes on without.
     pub(super) fn wait(directory: &Directory, wait: Duration) -> Result<Self, StoreError> {
-        let folder = directory.uses_folder(LOCKS)?;
+        let folder = match directory.uses_folder(LOCKS) {
+            Ok(folder) => folder,
+            // Something else has its name, which is as if locks were refused.
+            Err(error) if error.is_not_a_folder() => return Ok(Self::without()),
+            Err(error) => return Err(error),
+        };
         let start = Instant::now();
         let Ok(file) = fs::open_shared(&folder.join(UPKEEP), true) else { return Ok(Self::without()) };
         loop {

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 /// Bytes of a pack of which one part in so many is dead before it is written anew without need.
 const DEAD_SHARE: u64 = 4;
 
-/// What is to be done, and what it is thought to bring.
+/// What is to be done.
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) removal: Removal,
@@ -25,8 +25,6 @@ pub(super) struct Decision {
     pub(super) pinned: u64,
     /// Plans that caps would have gone on with, were they not in use.
     pub(super) in_use: u64,
-    /// What is thought to be left.
-    pub(super) left: Usage,
 }
 
 /// Plans that pins reach. Whoever has listed the holdings has asked for the graphs of the pins.
@@ -101,7 +99,7 @@ pub(super) fn decide(holdings: &Holdings, options: &GcOptions, pins: &[PinSet], 
     removal.take_unneeded_blobs(holdings, spare_blob);
     let mut tally = Tally::of(holdings, &removal, usage);
     tally.write_worthwhile_packs(&mut removal, 1, DEAD_SHARE);
-    let mut decision = Decision { removal, evicted: 0, pinned: 0, in_use: 0, left: tally.left };
+    let mut decision = Decision { removal, evicted: 0, pinned: 0, in_use: 0 };
     if options.max_age.is_none() && !tally.is_over(options) {
         return decision;
     }
@@ -111,7 +109,6 @@ pub(super) fn decide(holdings: &Holdings, options: &GcOptions, pins: &[PinSet], 
     }
     evict(holdings, options, &mut decision, &mut tally, &live, &fresh, &pinned);
     decision.removal.take_unneeded_blobs(holdings, spare_blob);
-    decision.left = tally.left;
     decision
 }
 

@@ -2,7 +2,7 @@
 
 use super::alone::Alone;
 use super::claim::{Claim, Clock, stale_after};
-use super::decide::{Decision, decide};
+use super::decide::decide;
 use super::generation;
 use super::leftovers::{Leftovers, clear};
 use super::pins::{self, Pin, PinSet};
@@ -13,7 +13,7 @@ use super::trash;
 use super::usage::{Usage, measure};
 use crate::layer::Directory;
 use crate::layout::PACKS;
-use crate::{EntryKind, Limits, Store, StoreError};
+use crate::{Limits, Store, StoreError};
 use hipplan_serialize::GraphKey;
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -60,7 +60,7 @@ impl Default for GcOptions {
 pub struct GcReport {
     /// What the files of the store took before, markers, locks and pins left out.
     pub before: Usage,
-    /// What they take now; of a dry run what they are thought to take.
+    /// What they take now; of a dry run what they would take if nobody else were at work.
     pub after: Usage,
     /// Plans that went although something named them, least recently used first.
     pub evicted: u64,
@@ -99,16 +99,6 @@ impl GcReport {
         self.shortened = swept.shortened;
         self.packs_rewritten = swept.packs_rewritten;
         self.spared = swept.spared;
-    }
-
-    fn expect(&mut self, holdings: &Holdings, decision: &Decision) {
-        let count = |kind: EntryKind, marks: &super::table::Marks| {
-            let copies = holdings.table(kind).entries().filter(|&(entry, _)| marks.has(entry)).map(|(_, copies)| copies.len() as u64);
-            copies.sum::<u64>()
-        };
-        self.plans = count(EntryKind::Plan, &decision.removal.plans);
-        self.blobs = count(EntryKind::Blob, &decision.removal.blobs);
-        self.packs_rewritten = decision.removal.rewrite.iter().filter(|&&rewrite| rewrite).count() as u64;
     }
 }
 
@@ -195,8 +185,9 @@ pub(super) fn collect(
         report.evicted = report.evicted.saturating_add(decision.evicted);
         (report.kept_pinned, report.kept_in_use) = (decision.pinned, decision.in_use);
         if options.dry_run {
-            report.expect(&holdings, &decision);
-            report.after = decision.left;
+            let expected = Sweep::new(directory, limits, &holdings, decision.removal).expect(usage)?;
+            report.count(&expected.swept);
+            report.after = expected.after;
             break;
         }
         let done = Sweep::new(directory, limits, &holdings, decision.removal).run(progress)?;

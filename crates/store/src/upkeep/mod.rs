@@ -7,6 +7,7 @@ mod carry;
 mod claim;
 mod compact;
 mod decide;
+mod expect;
 mod folded;
 mod gather;
 mod gc;

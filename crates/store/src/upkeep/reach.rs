@@ -339,6 +339,8 @@ pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut V
     for name in walk::names(&folder).into_iter().rev() {
         let name = match name {
             Ok(name) => name,
+            // There is no folder, and so there are no packs.
+            Err(error) if error.is_not_a_folder() => continue,
             Err(error) => {
                 unknown.note(error);
                 continue;
@@ -359,8 +361,8 @@ pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut V
         match opened {
             Ok(Some(pack)) => packs.push(Arc::new(pack)),
             Ok(None) => {}
-            // Nothing can be found in a pack whose header is damaged.
-            Err(error) if error.is_damage() => {}
+            // Nothing can be found in a pack whose header is damaged, and what is no file is none.
+            Err(error) if error.is_damage() || error.code() == "foreign" => {}
             Err(error) => unknown.note(error),
         }
     }

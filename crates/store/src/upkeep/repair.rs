@@ -12,15 +12,15 @@ use super::sweep::{Sweep, Swept};
 use super::table::Marks;
 use super::trash;
 use crate::entry;
-use crate::layer::{Directory, packed_plan, packed_record, walk};
-use crate::layout::{self, PACKS, QUARANTINE};
+use crate::layer::{Directory, misplaced, packed_plan, packed_record, walk};
+use crate::layout::{self, PACKS, QUARANTINE, TRASH};
 use crate::pack::{NewEntry, Pack, PackRow};
 use crate::plans::damaged;
 use crate::record::{self, RecordKind};
 use crate::{EntryKind, Limits, Store, StoreError, fs};
 use hipplan_serialize::{PlanRef, RootHash};
-use std::collections::HashMap;
-use std::path::Path;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -75,22 +75,41 @@ impl Store {
     /// are taken out, records of plans are made anew from the plans, plans that lack a code object are removed, and what nothing reaches
     /// is if it is older than the grace age. Nothing is made up: what is lost is built again by whoever wants it.
     ///
+    /// What cannot be put right, such as a file that stands in place of a folder of the store, is told of in the report, and the rest is
+    /// done. Where that is in the way of saying to others that something is being removed, nothing is.
+    ///
     /// Reads everything. May run beside readers, writers and other upkeep. Layers behind the folder are not touched.
     ///
     /// # Errors
-    /// As of [`gc`](Self::gc).
+    /// The folder may not be written; or other upkeep is removing things, and goes on doing so.
     pub fn repair(&self, options: &RepairOptions, progress: &dyn UpkeepProgress) -> Result<RepairReport, StoreError> {
         let directory = self.to_write()?;
-        let _alone = alone(directory)?;
+        let mut repair = Repair { directory, limits: self.limits(), report: RepairReport::default(), told: HashSet::new() };
+        misplaced(directory.root()).into_iter().for_each(|error| repair.leave(error));
+        let alone = match alone(directory) {
+            Ok(alone) => Some(alone),
+            Err(error) if error.is_busy() => return Err(error),
+            Err(error) => {
+                repair.leave(error);
+                None
+            }
+        };
+        // What is removed is seen by others in these.
+        let may_remove = alone.is_some() && [PACKS, TRASH].iter().all(|folder| walk::own_folders(directory.root(), folder).is_ok());
         let collecting = GcOptions { grace: options.grace, now: options.now, ..GcOptions::default() };
-        clear(directory, &collecting)?;
-        let mut repair = Repair { directory, limits: self.limits(), report: RepairReport::default() };
-        for kind in EntryKind::ALL {
-            repair.loose(kind, progress)?;
+        if may_remove {
+            let cleared = clear(directory, &collecting);
+            repair.done(cleared);
         }
-        repair.packs(progress)?;
-        repair.names(progress)?;
-        repair.report.collected = collect(directory, self.limits(), &collecting, progress)?;
+        for kind in EntryKind::ALL {
+            repair.loose(kind, progress);
+        }
+        repair.packs(progress);
+        repair.names(may_remove, progress);
+        if may_remove {
+            let collected = collect(directory, self.limits(), &collecting, progress);
+            repair.report.collected = repair.done(collected).unwrap_or_default();
+        }
         Ok(repair.report)
     }
 }
@@ -99,11 +118,32 @@ struct Repair<'r> {
     directory: &'r Directory,
     limits: &'r Limits,
     report: RepairReport,
+    /// What the report tells of, entries of packs left out: several steps meet the same thing.
+    told: HashSet<PathBuf>,
 }
 
 impl Repair<'_> {
+    /// Tells of something that stays as it is.
+    fn leave(&mut self, error: StoreError) {
+        let is_new = match &error {
+            StoreError::Pack { .. } => true,
+            // Asking for a folder below it says no more than that it is none.
+            _ => error.path().is_none_or(|path| {
+                let is_told = error.is_not_a_folder() && path.ancestors().any(|above| self.told.contains(above));
+                !is_told && self.told.insert(path.to_owned())
+            }),
+        };
+        if is_new {
+            self.report.left.note(error);
+        }
+    }
+
+    fn done<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
+        result.map_err(|error| self.leave(error)).ok()
+    }
+
     /// Sets damaged files of one entry aside.
-    fn loose(&mut self, kind: EntryKind, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
+    fn loose(&mut self, kind: EntryKind, progress: &dyn UpkeepProgress) {
         let mut counter = Counter::new(progress, "checking files", 0);
         for file in walk::files(self.directory.root(), kind) {
             counter.one();
@@ -115,15 +155,18 @@ impl Repair<'_> {
                 (Ok((name, path)), Err(error)) if error.is_damage() => {
                     self.directory.forget_file(kind, &name);
                     let quarantine_name = kind.set_aside_name(&name, trash::number());
-                    if self.set_aside(&path, &quarantine_name, |path| check_loose(kind, &name, path, self.limits))? {
-                        self.report.set_aside = self.report.set_aside.saturating_add(1);
+                    match self.set_aside(&path, &quarantine_name, |path| check_loose(kind, &name, path, self.limits)) {
+                        Ok(is_set_aside) => self.report.set_aside = self.report.set_aside.saturating_add(is_set_aside.into()),
+                        Err(in_the_way) => {
+                            self.leave(error);
+                            self.leave(in_the_way);
+                        }
                     }
                 }
-                (Err(error), _) | (Ok(_), Err(error)) => self.report.left.note(error),
+                (Err(error), _) | (Ok(_), Err(error)) => self.leave(error),
                 (Ok(_), Ok(())) => {}
             }
         }
-        Ok(())
     }
 
     /// Moves a damaged file to `quarantine`; a good one that came between the check and the move goes back.
@@ -145,26 +188,32 @@ impl Repair<'_> {
     }
 
     /// Makes new packs of what is good in damaged ones.
-    fn packs(&mut self, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
+    fn packs(&mut self, progress: &dyn UpkeepProgress) {
         let folder = self.directory.root().join(PACKS);
-        walk::own_folders(self.directory.root(), PACKS)?;
+        if let Err(error) = walk::own_folders(self.directory.root(), PACKS) {
+            return self.leave(error);
+        }
         for name in walk::names(&folder) {
-            let name = name?;
+            let Some(name) = self.done(name) else { continue };
             let Some(name) = name.to_str().filter(|name| layout::parse_pack(name).is_some()) else { continue };
             let path = folder.join(name);
             match Pack::open(&path, self.limits) {
-                Ok(Some(pack)) => self.pack(name, &Arc::new(pack), progress)?,
-                Ok(None) => {}
-                Err(error) if error.is_damage() => {
-                    if self.set_aside(&path, name, |path| Pack::open(path, self.limits).map(drop))? {
-                        self.report.packs_set_aside = self.report.packs_set_aside.saturating_add(1);
-                    }
+                Ok(Some(pack)) => {
+                    let repaired = self.pack(name, &Arc::new(pack), progress);
+                    self.done(repaired);
                 }
-                Err(error) => self.report.left.note(error),
+                Ok(None) => {}
+                Err(error) if error.is_damage() => match self.set_aside(&path, name, |path| Pack::open(path, self.limits).map(drop)) {
+                    Ok(is_set_aside) => self.report.packs_set_aside = self.report.packs_set_aside.saturating_add(is_set_aside.into()),
+                    Err(in_the_way) => {
+                        self.leave(error);
+                        self.leave(in_the_way);
+                    }
+                },
+                Err(error) => self.leave(error),
             }
         }
         drop(self.directory.packs().refresh());
-        Ok(())
     }
 
     fn pack(&mut self, name: &str, pack: &Arc<Pack>, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
@@ -174,10 +223,7 @@ impl Repair<'_> {
         let mut is_damaged = match pack.check_root() {
             Ok(()) => false,
             Err(error) if error.is_damage() => true,
-            Err(error) => {
-                self.report.left.note(error);
-                return Ok(());
-            }
+            Err(error) => return Err(error),
         };
         let mut counter = Counter::new(progress, "checking packs", 0);
         for kind in EntryKind::ALL {
@@ -194,10 +240,7 @@ impl Repair<'_> {
                         is_damaged = true;
                         lost = lost.saturating_add(1);
                     }
-                    Err(error) => {
-                        self.report.left.note(error);
-                        return Ok(());
-                    }
+                    Err(error) => return Err(error),
                 }
                 seen = seen.saturating_add(1);
             }
@@ -227,27 +270,27 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Lets every name lead somewhere, and every complete plan have a record.
-    fn names(&mut self, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
+    /// Lets every complete plan have a record, and every name lead somewhere, as far as anything may be removed.
+    fn names(&mut self, may_remove: bool, progress: &dyn UpkeepProgress) {
         let mut swept = Swept::default();
         for round in 0..MOST_SWEEPS {
             let wanted = Wanted { all_plans: true, ..Wanted::default() };
             let mut holdings = Holdings::of(self.directory, self.limits, &wanted, progress);
-            self.report.left.note_all(holdings.unread_plans.drain(..));
+            holdings.unread_plans.drain(..).for_each(|error| self.leave(error));
             if !holdings.unknown.is_empty() {
-                self.report.left.note_all(holdings.unknown);
-                return Ok(());
+                return holdings.unknown.into_iter().for_each(|error| self.leave(error));
             }
             if round == 0 {
-                self.rebuild(&holdings)?;
+                self.rebuild(&holdings);
             }
             let removal = leading_nowhere(&holdings);
             let incomplete = holdings.plans.entries().filter(|&(plan, _)| removal.plans.has(plan)).count() as u64;
-            if incomplete == 0 && holdings.dangling == 0 {
+            if incomplete == 0 && holdings.dangling == 0 || !may_remove {
                 break;
             }
             self.report.incomplete = self.report.incomplete.max(incomplete);
-            let done = Sweep::new(self.directory, self.limits, &holdings, removal).run(progress)?;
+            let done = Sweep::new(self.directory, self.limits, &holdings, removal).run(progress);
+            let Some(done) = self.done(done) else { break };
             swept.add(&done);
             if done.deferred == 0 {
                 break;
@@ -256,11 +299,10 @@ impl Repair<'_> {
         let [_, _, plan_records, selections] = swept.removed;
         self.report.records = plan_records.saturating_add(selections);
         self.report.shortened = swept.shortened;
-        Ok(())
     }
 
     /// Makes records of plans that have none: of those with one key, the one that was used last.
-    fn rebuild(&mut self, holdings: &Holdings) -> Result<(), StoreError> {
+    fn rebuild(&mut self, holdings: &Holdings) {
         let mut best: HashMap<[u8; 32], (u64, PlanRef)> = HashMap::new();
         let mut has_record = Marks::none(holdings.plan_records.len());
         for naming in holdings.namings(EntryKind::PlanRecord) {
@@ -285,13 +327,13 @@ impl Repair<'_> {
             // A record whose plan is gone is replaced.
             let has_file = holdings.plan_records.find(&key).is_some();
             let is_new = if has_file {
-                self.directory.publish(EntryKind::PlanRecord, &key, &bytes)?.is_persisted()
+                self.directory.publish(EntryKind::PlanRecord, &key, &bytes).map(|persisted| persisted.is_persisted())
             } else {
-                self.directory.publish_new(EntryKind::PlanRecord, &key, &bytes)?
+                self.directory.publish_new(EntryKind::PlanRecord, &key, &bytes)
             };
+            let is_new = self.done(is_new).unwrap_or(false);
             self.report.rebuilt = self.report.rebuilt.saturating_add(u64::from(is_new));
         }
-        Ok(())
     }
 }
 

@@ -36,20 +36,20 @@ pub(super) struct NewRows {
 
 /// What becomes of the rows of a pack.
 #[derive(Default)]
-struct Sorted {
-    rows: NewRows,
+pub(super) struct Sorted {
+    pub(super) rows: NewRows,
     /// Rows that go, and records that lose rows, with the stamps that were decided upon.
-    dropped: Vec<Dropped>,
+    pub(super) dropped: Vec<Dropped>,
 }
 
 #[derive(Clone, Copy)]
-struct Dropped {
-    kind: EntryKind,
+pub(super) struct Dropped {
+    pub(super) kind: EntryKind,
     name: [u8; 32],
     ordinal: u32,
     stamp: u64,
     /// Shortened, rather than gone.
-    is_kept: bool,
+    pub(super) is_kept: bool,
 }
 
 impl Sweep<'_> {
@@ -136,7 +136,8 @@ impl Sweep<'_> {
         }
     }
 
-    fn sort_rows(&mut self, number: usize, pack: &Arc<Pack>, stamps: &RowStamps) -> Result<Sorted, StoreError> {
+    /// Decides about each row of a pack.
+    pub(super) fn sort_rows(&mut self, number: usize, pack: &Arc<Pack>, stamps: &RowStamps) -> Result<Sorted, StoreError> {
         let holdings = self.holdings;
         let named = self.named_by_packs(Some(number));
         let mut sorted = Sorted::default();

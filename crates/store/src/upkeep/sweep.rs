@@ -302,7 +302,7 @@ impl<'s> Sweep<'s> {
                 continue;
             }
             // What is left of it in a pack is a plan that nothing names; its code objects stay as long as it does.
-            if copies.iter().any(|copy| copy.pack().is_some_and(|pack| self.is_left(pack))) {
+            if self.is_in_a_pack_that_is_left(copies) {
                 self.deferred.set(plan);
             }
             let Some(copy) = copies.first().filter(|copy| copy.is_loose()) else { continue };
@@ -347,12 +347,7 @@ impl<'s> Sweep<'s> {
 
     fn loose_blobs(&mut self, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let holdings = self.holdings;
-        let mut needed = Marks::none(holdings.blobs.len());
-        for &(plan, blob) in &holdings.needs {
-            if self.deferred.has(plan) || !self.removal.plans.has(plan) {
-                needed.set(blob);
-            }
-        }
+        let needed = self.needed_by_what_stays();
         let mut touched = BTreeSet::new();
         let mut counter = Counter::new(progress, "removing blobs", 0);
         for (blob, copies) in holdings.blobs.entries() {
@@ -369,6 +364,22 @@ impl<'s> Sweep<'s> {
             touched.extend(EntryKind::Blob.file(self.directory.root(), &copy.name).parent().map(ToOwned::to_owned));
         }
         self.sync(touched)
+    }
+
+    /// Whether any of these copies stands in a pack that stays as it is.
+    pub(super) fn is_in_a_pack_that_is_left(&self, copies: &[Copied]) -> bool {
+        copies.iter().any(|copy| copy.pack().is_some_and(|pack| self.is_left(pack)))
+    }
+
+    /// Blobs that a plan needs which stays, at least for this time.
+    pub(super) fn needed_by_what_stays(&self) -> Marks {
+        let mut needed = Marks::none(self.holdings.blobs.len());
+        for &(plan, blob) in &self.holdings.needs {
+            if self.deferred.has(plan) || !self.removal.plans.has(plan) {
+                needed.set(blob);
+            }
+        }
+        needed
     }
 
     /// What has gone from these folders stays gone.

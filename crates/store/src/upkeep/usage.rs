@@ -36,7 +36,7 @@ pub struct KindStat {
     pub bytes: u64,
     /// When the one that was used longest ago was used last.
     pub oldest: Option<SystemTime>,
-    /// When the one that was used most recently was used last; to the hour in packs.
+    /// When the one that was used most recently was used last; in packs the hour in which it was.
     pub newest: Option<SystemTime>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn stat_directory(directory: &Directory) -> Result<StoreStat, StoreEr
                 is_hidden = true;
                 let Some(of_kind) = stat.kind(kind) else { continue };
                 of_kind.packed = of_kind.packed.saturating_add(1);
-                of_kind.note(row.size, time(stamps.get(row.ordinal)));
+                of_kind.note(row.size, stamps.shown(row.ordinal));
             }
         }
     }
@@ -215,7 +215,7 @@ pub struct EntryInfo {
     pub name: [u8; 32],
     /// Bytes.
     pub size: u64,
-    /// When it was used last; to the hour in packs.
+    /// When it was used last; in packs the hour in which it was.
     pub used: SystemTime,
     /// The file that it is, or that it is in.
     pub path: std::path::PathBuf,
@@ -247,7 +247,7 @@ pub(crate) fn entries_of_pack(
     let stamps = RowStamps::of(&pack);
     pack.clone().into_rows(kind).map(move |row| {
         let row = row?;
-        let used = time(stamps.get(row.ordinal));
+        let used = stamps.shown(row.ordinal);
         Ok(EntryInfo { kind, name: row.name, size: row.size, used, path: pack.path().to_owned() })
     })
 }

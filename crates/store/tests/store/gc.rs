@@ -1,7 +1,7 @@
 use super::common::{new_store, plan, plan_of_engine, put, selection_key, tree};
 use super::upkeep::{HOUR, age, assert_clean, bytes_of, gc, has_graph, pack_up, packs, put_graph};
 use hipplan_store::testing::{Op, Verdict, set_claim_age, with_hook, with_longest_wait};
-use hipplan_store::{GcOptions, Lookup, Mode, Pin, Store};
+use hipplan_store::{GcOptions, GcReport, Lookup, Mode, Pin, Store};
 use std::cell::Cell;
 use std::fs;
 use std::rc::Rc;
@@ -629,4 +629,96 @@ fn no_kill_takes_the_record_of_a_plan_from_under_what_selects_it() {
         }
         assert!(at > 50, "{at}");
     }
+}
+
+#[test]
+fn a_dry_run_counts_what_a_run_then_does() {
+    // Loose, in one pack, or half and half; and what makes things go.
+    type Change = fn(&mut GcOptions);
+    let changes: [(&str, Change); 5] = [
+        ("nothing reaches it", |_| ()),
+        ("too old", |options| options.max_age = Some(4 * HOUR)),
+        ("all too old", |options| options.max_age = Some(Duration::from_secs(60))),
+        ("too many bytes", |options| options.max_bytes = Some(30_000)),
+        ("no grace", |options| {
+            (options.grace, options.max_bytes) = (Duration::ZERO, Some(0));
+        }),
+    ];
+    for place in ["loose", "packed", "mixed", "in two packs"] {
+        for (what, change) in changes {
+            let (_dir, store) = new_store();
+            (0..4).for_each(|n| _ = put_graph(&store, n, 5000));
+            // A selection of several plans, some of which go before the others.
+            let ids = ["a", "b", "c"].map(|engine| put(&store, &plan_of_engine(b"graph", engine, 1000, &[])));
+            assert!(store.put_selection(&selection_key(b"graph"), &ids).unwrap().is_persisted());
+            assert!(store.put_blob(&[3; 3000]).unwrap().persisted.is_persisted());
+            put(&store, &plan(b"again", 10, &[]));
+            if place != "loose" {
+                pack_up(&store, 1);
+            }
+            if place == "mixed" || place == "in two packs" {
+                (4..8).for_each(|n| _ = put_graph(&store, n, 5000));
+                fs::write(store.root().join("tmp/left.tmp"), "half").unwrap();
+            }
+            if place == "in two packs" {
+                pack_up(&store, 2);
+            }
+            let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+            (0..8).for_each(|n| _ = has_graph(&store, n));
+            assert!(ids.iter().all(|id| store.get_plan(id).hit().is_some()));
+            if what != "no grace" {
+                age(&store, 5 * HOUR);
+            }
+            // Some are used later than the others.
+            let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+            assert!(store.get_plan(&ids[1]).hit().is_some() && has_graph(&store, 2));
+            if what != "no grace" {
+                age(&store, 2 * HOUR);
+            }
+            let before = tree(store.root());
+            let dry = gc(&store, |options| {
+                change(options);
+                options.dry_run = true;
+            });
+            assert_eq!(tree(store.root()), before, "{place}, {what}");
+            let done = gc(&store, change);
+            let counts = |report: &GcReport| {
+                let GcReport { evicted, blobs, plans, records, shortened, packs_rewritten, leftovers, quarantined, .. } = *report;
+                (
+                    [evicted, blobs, plans, records, shortened, packs_rewritten, leftovers, quarantined],
+                    report.before,
+                    report.after,
+                    report.is_over,
+                )
+            };
+            assert_eq!(counts(&dry), counts(&done), "{place}, {what}");
+            if what == "no grace" {
+                assert_eq!(bytes_of(store.root()), 0, "{place}: {:?}", tree(store.root()).keys());
+            }
+            if what != "nothing reaches it" {
+                assert!(done.plans > 0, "{place}, {what}: {done:?}");
+            }
+            assert_clean(&store);
+        }
+    }
+}
+
+#[test]
+fn the_last_use_of_what_is_in_a_pack_is_never_told_as_one_to_come() {
+    let (_dir, store) = new_store();
+    put_graph(&store, 1, 100);
+    pack_up(&store, 1);
+    let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+    assert!(has_graph(&store, 1));
+    let now = std::time::SystemTime::now();
+    for kind in hipplan_store::EntryKind::ALL {
+        for entry in store.entries(kind) {
+            let used = entry.unwrap().used;
+            assert!(used <= now && now.duration_since(used).unwrap() < HOUR, "{used:?}");
+        }
+        assert!(store.stat().unwrap()[0].kinds.iter().all(|of_kind| of_kind.newest.is_none_or(|newest| newest <= now)));
+    }
+    // What was used in this hour stays where there is a grace age, however short.
+    let report = gc(&store, |options| (options.grace, options.max_bytes) = (Duration::from_nanos(1), Some(0)));
+    assert!(report.is_over && report.kept_in_use == 1 && has_graph(&store, 1), "{report:?}");
 }

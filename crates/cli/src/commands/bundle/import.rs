@@ -2,6 +2,7 @@
 
 use super::UnpackOption;
 use crate::{Exit, Global, location, output};
+use anyhow::Context;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -36,7 +37,7 @@ impl Import {
         let mut is_good = true;
         for bundle in &self.bundles {
             let name = output::path(bundle);
-            let report = store.import(bundle, &options).map_err(|error| location::with_advice(error, &format!("bundle {name}")))?;
+            let report = store.import(bundle, &options).context("not imported")?;
             is_good &= report.problems.is_empty();
             if global.json {
                 rows.push(json!({

@@ -15,6 +15,10 @@ use std::path::PathBuf;
 /// whole bundle; TMPDIR names another folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Examples:
+  hipplan bundle inspect all.hpbundle
+  hipplan bundle inspect all.hpbundle.zst --json
+
 Exit codes:
   0  told, and every signature in it is over this bundle
   1  told, and a signature is not
@@ -30,7 +34,7 @@ pub(crate) struct Inspect {
 impl Inspect {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let facts = hipplan::bundle_facts(&self.bundle, &std::env::temp_dir(), false, &self.unpack.limits());
-        let facts = facts.with_context(|| format!("bundle {}", output::path(&self.bundle)))?;
+        let facts = facts.context("bundle")?;
         if global.json {
             output::json(&to_json(&self.bundle, &facts))?;
         } else {

@@ -12,7 +12,11 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  hipplan bundle keygen ~/.config/hipplan/signing-key")]
+  hipplan bundle keygen ~/.config/hipplan/signing-key
+
+Exit codes:
+  0  both files are written
+  2  neither is: one is there already, or cannot be written")]
 pub(crate) struct Keygen {
     /// File of the secret key
     #[arg(value_name = "FILE")]

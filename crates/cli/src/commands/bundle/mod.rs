@@ -8,7 +8,7 @@ mod merge;
 mod sign;
 mod verify;
 
-use crate::{Exit, Global, output, quantity};
+use crate::{Exit, Global, files, output, quantity};
 use anyhow::Context;
 use hipplan::StoreLimits;
 use std::path::Path;
@@ -83,6 +83,9 @@ struct OutputOptions {
     compress: bool,
 }
 
+/// What comes before the reason.
+const NOT_WRITTEN: &str = "no bundle written";
+
 /// zstd's own choice: the reference figures are of it.
 const LEVEL: i32 = 3;
 
@@ -93,15 +96,17 @@ impl OutputOptions {
         write: impl FnOnce(&Path) -> Result<T, hipplan::StoreError>,
         is_written: impl FnOnce(&T) -> bool,
     ) -> anyhow::Result<T> {
-        let what = || format!("bundle {}", output::path(&self.output));
+        // What is wrong may be an input: the error says of which file it is.
         if !self.compress {
-            return write(&self.output).with_context(what);
+            return write(&self.output).context(NOT_WRITTEN);
         }
+        let what = || format!("{NOT_WRITTEN}: {}", output::path(&self.output));
         let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let plain = tempfile::Builder::new().prefix(".").suffix(".hpbundle").tempfile_in(folder).with_context(what)?;
-        let written = write(plain.path()).with_context(what)?;
+        let plain =
+            tempfile::Builder::new().prefix(".").suffix(".hpbundle").tempfile_in(folder).map_err(files::plain).with_context(what)?;
+        let written = write(plain.path()).context(NOT_WRITTEN)?;
         if is_written(&written) {
-            hipplan::wrap_bundle(plain.path(), &self.output, LEVEL, &StoreLimits::default()).with_context(what)?;
+            hipplan::wrap_bundle(plain.path(), &self.output, LEVEL, &StoreLimits::default()).context(NOT_WRITTEN)?;
         }
         Ok(written)
     }

@@ -1,6 +1,7 @@
 //! `hipplan bundle sign`
 
-use crate::{Exit, Global, location, output};
+use crate::{Exit, Global, output};
+use anyhow::Context;
 use hipplan::{SecretKey, StoreLimits};
 use serde_json::json;
 use std::path::PathBuf;
@@ -12,7 +13,11 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  hipplan bundle sign all.hpbundle --key ~/.config/hipplan/signing-key")]
+  hipplan bundle sign all.hpbundle --key ~/.config/hipplan/signing-key
+
+Exit codes:
+  0  signed, now or before
+  2  not signed: a file is no bundle, or a wrapped one, or the key cannot be read; those before it are signed")]
 pub(crate) struct Sign {
     /// Bundles
     #[arg(required = true, value_name = "BUNDLE")]
@@ -24,12 +29,12 @@ pub(crate) struct Sign {
 
 impl Sign {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let key = SecretKey::read(&self.key).map_err(|error| location::with_advice(error, "key"))?;
+        let key = SecretKey::read(&self.key).context("key")?;
         let mut rows = Vec::new();
         for bundle in &self.bundles {
             let name = output::path(bundle);
             let is_new = hipplan::sign_bundle(bundle, &key, &StoreLimits::default());
-            let is_new = is_new.map_err(|error| location::with_advice(error, &format!("bundle {name}")))?;
+            let is_new = is_new.context("not signed")?;
             if global.json {
                 rows.push(json!({ "bundle": bundle.display().to_string(), "new": is_new }));
             } else {

@@ -38,13 +38,13 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let trusted = self.trusted.as_deref().map(read_trusted_keys).transpose()?;
+        let trusted = self.trusted.as_deref().map(read_trusted_keys).transpose().context("trusted keys")?;
         let mut rows = Vec::new();
         let mut all_good = true;
         for bundle in &self.bundles {
             let name = output::path(bundle);
             let facts = hipplan::bundle_facts(bundle, &std::env::temp_dir(), true, &self.unpack.limits());
-            let facts = facts.with_context(|| format!("bundle {name}"))?;
+            let facts = facts.context("bundle")?;
             let problems = facts.report.as_ref().map(|report| &report.problems[..]).unwrap_or_default();
             let standing = standing(&facts, trusted.as_deref());
             let is_good = problems.is_empty() && standing.is_ok();

@@ -19,7 +19,9 @@ Examples:
   hipplan doctor --store /mnt/share/plans --json
   hipplan doctor --quiet                      only what is not as it should be
 
-Exit code: 0, or 1 if something is a problem. A warning is something that may be meant so.")]
+Exit codes:
+  0  nothing is a problem; a warning is something that may be meant so
+  1  something is a problem")]
 pub(crate) struct Doctor {}
 
 impl Doctor {

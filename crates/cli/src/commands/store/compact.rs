@@ -9,9 +9,15 @@ use serde_json::json;
 ///
 /// May run while the store is in use; readers miss nothing. Needs room for the new pack beside what goes into it.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit code: 0, or 1 if something is damaged, could not be read, or could not be removed, or other upkeep was in the way."
-)]
+#[command(after_help = "\
+Examples:
+  hipplan store compact --store plans
+  hipplan store compact --all
+
+Exit codes:
+  0  done, or there was nothing to fold
+  1  something is damaged, could not be read, or could not be removed, or other upkeep was in the way
+  2  not done: there is no store, or it cannot be written")]
 pub(crate) struct Compact {
     /// Fold all packs, and not only the small ones
     #[arg(long)]

@@ -15,7 +15,10 @@ Examples:
   hipplan store gc --max-bytes 10GiB
   hipplan store gc --max-age 90d --dry-run
 
-Exit code: 0, or 1 if a limit is exceeded still (all the rest is pinned or in use), or if something could not be read.")]
+Exit codes:
+  0  done; the limits hold
+  1  a limit is exceeded still (all the rest is pinned or in use), or something could not be read
+  2  not done: there is no store, it cannot be written, pins are damaged, or other upkeep is at work and goes on")]
 pub(crate) struct Gc {
     /// Most bytes that all files of the store may have: 500MB, 10GiB
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]

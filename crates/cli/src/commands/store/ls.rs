@@ -9,7 +9,15 @@ use std::cell::RefCell;
 ///
 /// Names, sizes and times only: nothing is read but listings, however many entries there are. `hipplan ls` opens the plans and tells what is in them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code: 0, or 1 if something could not be listed.")]
+#[command(after_help = "\
+Examples:
+  hipplan store ls --store plans
+  hipplan store ls --kind plan --json
+
+Exit codes:
+  0  listed
+  1  something could not be listed; each is told of
+  2  there is no store")]
 pub(crate) struct Ls {
     /// Only entries of this kind
     #[arg(long, value_name = "KIND")]

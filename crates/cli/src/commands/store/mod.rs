@@ -30,6 +30,14 @@ enum StoreCommand {
     /// Count what is in the store, and when it was used
     Stat(stat::Stat),
     /// Check the whole store, byte by byte; the same as `hipplan verify` without files
+    #[command(after_help = "\
+Examples:
+  hipplan store verify --store plans
+
+Exit codes:
+  0  all is good
+  1  something is damaged, missing, does not belong there, or could not be read
+  2  there is no store")]
     Verify,
     /// Remove what nothing reaches, and what limits leave no room for
     Gc(gc::Gc),

@@ -11,7 +11,11 @@ use serde_json::json;
 #[command(after_help = "\
 Examples:
   hipplan store pin --as release-1 5d0c1f22a9b3
-  hipplan store pin --as resnet --graph 9f3a")]
+  hipplan store pin --as resnet --graph 9f3a
+
+Exit codes:
+  0  pinned
+  2  not done: there is no store, no plan like that in it, or the name cannot be that of a set")]
 pub(crate) struct PinSome {
     /// Name of the set of pins; one that is there is replaced
     #[arg(long = "as", value_name = "NAME")]
@@ -35,9 +39,15 @@ impl PinSome {
 }
 
 /// Let go of what a set of pins keeps
-///
-/// Exit code: 0, or 1 if there is no such set.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan store unpin release-1
+
+Exit codes:
+  0  let go of
+  1  there is no such set
+  2  not done: there is no store, or it cannot be written")]
 pub(crate) struct Unpin {
     /// Name of the set of pins
     name: String,
@@ -57,6 +67,13 @@ impl Unpin {
 
 /// List the pins
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan store pins --store plans
+
+Exit codes:
+  0  listed
+  2  there is no store, or a set of pins is damaged")]
 pub(crate) struct List {}
 
 impl List {

@@ -10,7 +10,15 @@ use std::time::Duration;
 ///
 /// Damaged entries are set aside in the folder `quarantine`, names that lead nowhere go, records are made anew from their plans, plans that lack a code object go, and what nothing reaches goes if it is older than the grace age. What is lost is compiled again when it is wanted.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code: 0, or 1 if something could not be read or does not belong there, and was left.")]
+#[command(after_help = "\
+Examples:
+  hipplan store repair --store plans
+  hipplan store repair --grace 0s --json
+
+Exit codes:
+  0  the store is as it should be
+  1  the rest is: something could not be read, is in the way or does not belong there, and was left; each is told of
+  2  not done: there is no store, it may not be written, or other upkeep is at work and goes on")]
 pub(crate) struct Repair {
     /// What nothing reaches stays if it was used or written less than this ago
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "1h")]

@@ -14,7 +14,10 @@ Examples:
   hipplan store rm 5d0c1f22a9b3
   hipplan store rm --graph 9f3a
 
-Exit code: 0, or 1 if something was not there, is pinned, or could not be read.")]
+Exit codes:
+  0  removed
+  1  something was not there, is pinned, or could not be read
+  2  not done: there is no store, it cannot be written, or a key is too short or stands for several")]
 pub(crate) struct Rm {
     #[command(flatten)]
     named: Named,

@@ -16,7 +16,10 @@ Examples:
   hipplan store selftest /mnt/share
   hipplan store selftest . --kills 200 --seconds 30 --json
 
-Exit code: 0 if a store works there, with or without limits; 1 if it is not usable; 2 if the test cannot be made.")]
+Exit codes:
+  0  a store works there, with or without limits
+  1  it is not usable
+  2  the test cannot be made")]
 pub(crate) struct Selftest {
     /// Folder to try; it must exist
     dir: PathBuf,

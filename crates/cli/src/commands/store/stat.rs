@@ -9,6 +9,14 @@ use std::path::Path;
 ///
 /// Names, sizes and times only. What nothing reaches is told by `hipplan store gc --dry-run`, which reads the records.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hipplan store stat --store plans
+  hipplan store stat --json
+
+Exit codes:
+  0  counted
+  2  there is no store, or a part of it cannot be listed")]
 pub(crate) struct Stat {}
 
 impl Stat {

@@ -9,14 +9,26 @@ use std::path::Path;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The first place that --store or HIPPLAN_STORE says is used, whatever its state; else the first usable one of the others, in this order.
-Nothing is created by asking. Exit code: 0, or 1 if the place cannot be used, there is none, or a layer of HIPPLAN_LAYERS is not there.")]
+Nothing is created by asking.
+
+Examples:
+  hipplan store where
+  hipplan store where --layer /opt/plans/all.hpbundle --json
+
+Exit codes:
+  0  there is a place, it can be used, and so can the layers
+  1  the place cannot be used, there is none, or a layer of --layer or HIPPLAN_LAYERS is not there")]
 pub(crate) struct Where {}
 
 impl Where {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let location = location::locate(global);
-        let layers: Vec<(&Path, LocationVerdict)> = location.layers.iter().map(|path| (&**path, look_at_layer(path))).collect();
-        let good = location.candidate().is_some_and(|c| c.verdict.is_usable()) && layers.iter().all(|(_, verdict)| is_layer(verdict));
+        // In the order in which they are looked into.
+        let of_options = global.layer.iter().map(|path| ("--layer", path));
+        let of_environment = location.layers.iter().map(|path| ("HIPPLAN_LAYERS", path));
+        let layers: Vec<Named<'_>> =
+            of_options.chain(of_environment).map(|(by, path)| Named { by, path, verdict: look_at_layer(path) }).collect();
+        let good = location.candidate().is_some_and(|c| c.verdict.is_usable()) && layers.iter().all(|layer| is_layer(&layer.verdict));
         if global.json {
             let row = |path: Option<&Path>, verdict: &LocationVerdict| json!({ "path": path.map(|p| p.display().to_string()), "verdict": verdict.code(), "text": verdict.to_string() });
             let candidates = location.candidates.iter().enumerate().map(|(i, c)| {
@@ -28,7 +40,11 @@ impl Where {
             output::json(&json!({
                 "store": location.path().map(|p| p.display().to_string()),
                 "candidates": candidates.collect::<Vec<_>>(),
-                "layers": layers.iter().map(|(path, verdict)| row(Some(path), verdict)).collect::<Vec<_>>(),
+                "layers": layers.iter().map(|layer| {
+                    let mut row = row(Some(layer.path), &layer.verdict);
+                    row["source"] = layer.by.into();
+                    row
+                }).collect::<Vec<_>>(),
             }))?;
         } else {
             let mut table = output::table(&["said by", "store", "verdict"]);
@@ -38,10 +54,10 @@ impl Where {
                 table.add_row([source(candidate.source), &path, &output::name(&format!("{used}{}", candidate.verdict))]);
             }
             output::print_table(&table, |row| (location.chosen == Some(row)).then_some(if good { output::GOOD } else { output::WARN }))?;
-            for (i, (path, verdict)) in layers.iter().enumerate() {
+            for (i, Named { by, path, verdict }) in layers.iter().enumerate() {
                 let text =
                     if *verdict == LocationVerdict::File { "read as a bundle".to_owned() } else { output::name(&verdict.to_string()) };
-                output::line(format_args!("layer {} of HIPPLAN_LAYERS: {}: {text}", i + 1, output::path(path)))?;
+                output::line(format_args!("layer {}, of {by}: {}: {text}", i + 1, output::path(path)))?;
             }
             if location.candidate().is_none() {
                 output::line("no place for a store: nothing is kept")?;
@@ -49,6 +65,13 @@ impl Where {
         }
         Ok(if good { Exit::Good } else { Exit::Findings })
     }
+}
+
+/// A layer, and what names it.
+struct Named<'l> {
+    by: &'static str,
+    path: &'l Path,
+    verdict: LocationVerdict,
 }
 
 fn is_layer(verdict: &LocationVerdict) -> bool {
