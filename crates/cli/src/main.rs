@@ -115,11 +115,17 @@ fn lacking(reason: LackReason) -> ExitCode {
     })
 }
 
+/// What `HIPPLAN_LOG` says; what cannot be read, or is nothing, says nothing.
+fn log_directives() -> Option<tracing_subscriber::EnvFilter> {
+    let text = std::env::var("HIPPLAN_LOG").ok().filter(|text| !text.is_empty())?;
+    tracing_subscriber::EnvFilter::try_new(text).ok()
+}
+
 fn main() -> ExitCode {
     hipplan::compiler::hiprtc::serve_if_asked();
     let cli = Cli::parse();
     let level = if cli.global.quiet { "error" } else { "warn" };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("HIPPLAN_LOG").unwrap_or_else(|_| level.into());
+    let filter = log_directives().unwrap_or_else(|| level.into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().with_target(false).init();
     match cli.command.run(&cli.global) {
         Ok(Exit::Good) => ExitCode::SUCCESS,

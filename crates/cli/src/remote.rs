@@ -47,10 +47,10 @@ fn address(args: &RemoteArgs) -> anyhow::Result<Option<String>> {
     Ok(address.filter(|address| !address.is_empty()))
 }
 
-/// A variable; none where it is not set.
+/// A variable; none where it is not set, or to nothing.
 fn from_environment(name: &str) -> anyhow::Result<Option<String>> {
     match std::env::var(name) {
-        Ok(value) => Ok(Some(value)),
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
         Err(std::env::VarError::NotPresent) => Ok(None),
         Err(std::env::VarError::NotUnicode(_)) => anyhow::bail!("{name} is no text in UTF-8"),
     }

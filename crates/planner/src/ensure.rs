@@ -33,8 +33,8 @@ pub enum Ensured {
 /// the one that is compiled, so that versions share a store in peace.
 ///
 /// With providers that [require precompiled plans](Providers::require_precompiled) it only looks, as
-/// [`find_precompiled`] does for the [candidates](hipplan_serialize::Target::candidates) of the site's target: nothing is compiled, put
-/// right or written.
+/// [`find_precompiled`] does for the [candidates](hipplan_serialize::Target::candidates) of the site's target, or for a target alone that is
+/// not that of the site's device: nothing is compiled, put right or written.
 ///
 /// # Errors
 /// No provider takes the graph, or compiling failed, or a store that does not degrade failed; or compiling is not allowed.
@@ -52,8 +52,11 @@ pub(crate) fn ensure(
     providers: &Providers,
 ) -> Result<(Ensured, Option<Lack>), CompileError> {
     if providers.requires_precompiled() {
-        // What a lookup on such a device would take is there, also where it was compiled for the family.
-        let targets = request.site.target().candidates();
+        // What a lookup on such a device would take is there, also where it was compiled for the family; where a device is named and another
+        // target than its own, that one alone is looked for.
+        let target = request.site.target();
+        let is_of_device = request.site.device().is_none_or(|device| device.target() == target);
+        let targets = if is_of_device { target.candidates() } else { vec![target.clone()] };
         let sought = Sought { graph: &canonical.key, device: request.site.device(), targets: &targets, policy: request.policy };
         let plan = find_precompiled(store, &sought, providers).map_err(CompileError::NotPrecompiled)?;
         return Ok((Ensured::Present(plan.view().meta().plan_key()), None));

@@ -103,6 +103,9 @@ fn in_new_folder(
         report.checks.push(check);
     });
     drop(owner);
-    fs::remove_tree(&own).map_err(StoreError::io("remove", &own))?;
-    Ok(report)
+    match fs::remove_tree(&own) {
+        // Another self-test has taken it to be what a dead one left.
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io("remove", &own)(e)),
+        _ => Ok(report),
+    }
 }

@@ -361,8 +361,8 @@ pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut V
         match opened {
             Ok(Some(pack)) => packs.push(Arc::new(pack)),
             Ok(None) => {}
-            // Nothing can be found in a pack whose header is damaged, and what is no file is none.
-            Err(error) if error.is_damage() || error.code() == "foreign" => {}
+            // Nothing can be found in a pack whose header is damaged.
+            Err(error) if error.is_damage() => {}
             Err(error) => unknown.note(error),
         }
     }

@@ -76,7 +76,8 @@ impl Store {
     /// is if it is older than the grace age. Nothing is made up: what is lost is built again by whoever wants it.
     ///
     /// What cannot be put right, such as a file that stands in place of a folder of the store, is told of in the report, and the rest is
-    /// done. Where that is in the way of saying to others that something is being removed, nothing is.
+    /// done. While entries may be where nobody can look, or others cannot be told that something is being removed, nothing is removed and no
+    /// record made.
     ///
     /// Reads everything. May run beside readers, writers and other upkeep. Layers behind the folder are not touched.
     ///
@@ -94,8 +95,9 @@ impl Store {
                 None
             }
         };
-        // What is removed is seen by others in these.
-        let may_remove = alone.is_some() && [PACKS, TRASH].iter().all(|folder| walk::own_folders(directory.root(), folder).is_ok());
+        // What is removed is seen by others in `packs` and `trash`; and where entries are that cannot be listed, nothing is known to lead nowhere.
+        let is_whole = ENTRIES.iter().all(|folder| walk::own_folders(directory.root(), folder).is_ok());
+        let may_remove = alone.is_some() && is_whole && walk::own_folders(directory.root(), TRASH).is_ok();
         let collecting = GcOptions { grace: options.grace, now: options.now, ..GcOptions::default() };
         if may_remove {
             let cleared = clear(directory, &collecting);
@@ -105,7 +107,7 @@ impl Store {
             repair.loose(kind, progress);
         }
         repair.packs(progress);
-        repair.names(may_remove, progress);
+        repair.names(is_whole, may_remove, progress);
         if may_remove {
             let collected = collect(directory, self.limits(), &collecting, progress);
             repair.report.collected = repair.done(collected).unwrap_or_default();
@@ -113,6 +115,9 @@ impl Store {
         Ok(repair.report)
     }
 }
+
+/// Folders that entries are in.
+const ENTRIES: [&str; 6] = ["objects", "plans", "index", "index/plan", "index/select", PACKS];
 
 struct Repair<'r> {
     directory: &'r Directory,
@@ -271,7 +276,7 @@ impl Repair<'_> {
     }
 
     /// Lets every complete plan have a record, and every name lead somewhere, as far as anything may be removed.
-    fn names(&mut self, may_remove: bool, progress: &dyn UpkeepProgress) {
+    fn names(&mut self, is_whole: bool, may_remove: bool, progress: &dyn UpkeepProgress) {
         let mut swept = Swept::default();
         for round in 0..MOST_SWEEPS {
             let wanted = Wanted { all_plans: true, ..Wanted::default() };
@@ -280,7 +285,8 @@ impl Repair<'_> {
             if !holdings.unknown.is_empty() {
                 return holdings.unknown.into_iter().for_each(|error| self.leave(error));
             }
-            if round == 0 {
+            // A record that stands where nobody can look now may be the one.
+            if round == 0 && is_whole {
                 self.rebuild(&holdings);
             }
             let removal = leading_nowhere(&holdings);

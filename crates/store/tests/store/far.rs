@@ -1,9 +1,12 @@
 //! A far tier, as a store uses it.
 
 use crate::common::{plan, put, selection_key, warnings};
-use hipplan_store::{CompactOptions, EntryKind, Lookup, Mode, RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier, Store};
+use hipplan_serialize::Digest;
+use hipplan_store::{
+    CompactOptions, EntryKind, Lookup, Mode, RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier, Store, UpkeepProgress,
+};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -196,7 +199,7 @@ fn a_push_puts_everything_there() {
 
     // As long as it refuses, nothing is there, and each cause is told once.
     let report = store.push(&()).unwrap();
-    assert_eq!((report.put, report.problems.len()), ([0; 4], 1), "{report:?}");
+    assert_eq!((report.put, report.problems.len()), ([0; 4], 4), "the cause, and one for each kind that names others: {report:?}");
     let all = 101 + 3 + 3 + 3;
     assert_eq!(report.left, all, "{report:?}");
 
@@ -221,4 +224,68 @@ fn a_push_puts_everything_there() {
 
     let nowhere = Store::open(&here, Mode::ReadOnly).unwrap();
     assert_eq!(nowhere.push(&()).unwrap_err().code(), "read-only");
+}
+
+fn loose(store: &Path, blob: &Digest) -> PathBuf {
+    let name = blob.hash.to_string();
+    let (folder, file) = name.split_at(2);
+    store.join("objects").join(folder).join(file)
+}
+
+/// A push leaves out what names something that it cannot put, and takes the good one of two copies.
+#[test]
+fn a_push_leaves_out_what_would_lead_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (here, below) = (folder.path().join("here"), folder.path().join("below"));
+    let [good, bad] = [&b"a code object that stays"[..], b"a code object that is damaged"];
+    let lower = Store::open(&below, Mode::ReadWrite).unwrap();
+    let twice = lower.put_blob(good).unwrap().id;
+    let store = Store::open(&here, Mode::ReadWrite).unwrap();
+    let (kept, lost) = (store.put_blob(good).unwrap().id, store.put_blob(bad).unwrap().id);
+    assert_eq!(twice, kept);
+    let [of_kept, of_lost] = [kept, lost].map(|blob| put(&store, &plan(&blob.hash.0, 100, &[blob])));
+    let [key_of_kept, key_of_lost] = [b"kept", b"lost"].map(|key| selection_key(key));
+    assert!(store.put_selection(&key_of_kept, &[of_kept]).unwrap().is_persisted());
+    assert!(store.put_selection(&key_of_lost, &[of_lost]).unwrap().is_persisted());
+    std::fs::write(loose(&here, &lost), b"something else").unwrap();
+    std::fs::write(loose(&below, &kept), &good[..5]).unwrap();
+
+    let tier = Arc::new(Memory::default());
+    let report = machine(&here, &tier).with_layer(&below).unwrap().push(&()).unwrap();
+    assert_eq!((report.put, report.left), ([1; 4], 4), "{report:?}");
+    assert_eq!(report.problems.len(), 4, "{report:?}");
+    let fresh = machine(&folder.path().join("fresh"), &tier);
+    assert_eq!(fresh.find_selection(&key_of_kept).hit().unwrap().plans, [of_kept]);
+    assert!(fresh.get_blob(&kept).hit().is_some());
+    let entries = tier.entries.lock().unwrap();
+    for place in [(EntryKind::Blob, lost.hash.0), (EntryKind::Plan, of_lost.root.0), (EntryKind::Selection, key_of_lost.0)] {
+        assert!(!entries.contains_key(&place), "{place:?}");
+    }
+}
+
+/// What comes while a push is at work, and names what came too, is left for the next one.
+#[test]
+fn a_push_is_not_led_astray_by_what_comes_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), Mode::ReadWrite).unwrap();
+    assert!(store.put_blob(b"a code object").unwrap().persisted.is_persisted());
+    let tier = Arc::new(Memory::default());
+    let pushed = machine(folder.path(), &tier);
+    let is_first = AtomicBool::new(true);
+    let report = pushed.push(&Late(&store, &is_first)).unwrap();
+    assert_eq!((report.put, report.left), ([1, 0, 0, 0], 2), "{report:?}");
+    let report = pushed.push(&()).unwrap();
+    assert_eq!((report.put, report.left), ([2, 1, 1, 0], 0), "{report:?}");
+}
+
+/// Puts a plan and its code object when blobs have been listed.
+struct Late<'s>(&'s Store, &'s AtomicBool);
+
+impl UpkeepProgress for Late<'_> {
+    fn step(&self, _: &'static str, _: u64, _: u64) {
+        if self.1.swap(false, Ordering::Relaxed) {
+            let blob = self.0.put_blob(b"another code object").unwrap().id;
+            put(self.0, &plan(b"late", 100, &[blob]));
+        }
+    }
 }

@@ -1,6 +1,6 @@
 use super::common::{new_store, plan, put, selection_key};
 use super::upkeep::{HOUR, age, assert_clean, has_graph, pack_up, packs, put_graph};
-use hipplan_store::{EntryKind, GcOptions, Mode, Pin, RepairReport, Store};
+use hipplan_store::{EntryKind, GcOptions, Mode, Pin, RepairOptions, RepairReport, Store};
 use std::fs;
 use std::path::PathBuf;
 
@@ -169,5 +169,38 @@ fn what_was_written_long_ago_and_is_set_aside_now_is_kept_to_be_looked_at() {
         options.now += 2 * HOUR;
         assert_eq!(store.gc(&options, &()).unwrap().quarantined, 1, "{packed}");
         assert!(store.verify().quarantined.is_empty(), "{packed}");
+    }
+}
+
+/// Something of the store is moved elsewhere and a link put in its place: repairing takes nothing to be gone, and nothing to be missing.
+#[test]
+fn what_is_moved_behind_a_link_is_not_taken_to_be_gone() {
+    for moved in ["a pack", "packs", "objects", "plans", "index/plan", "index/select"] {
+        let (dir, store) = new_store();
+        put_graph(&store, 1, 100);
+        pack_up(&store, 1);
+        put_graph(&store, 2, 100);
+        let names = |kind| store.entries(kind).filter_map(Result::ok).map(|entry| (entry.name, entry.path)).collect::<Vec<_>>();
+        let before = EntryKind::ALL.map(names);
+        age(&store, 100 * HOUR);
+        let place = if moved == "a pack" { packs(&store)[0].clone() } else { store.root().join(moved) };
+        let elsewhere = dir.path().join("elsewhere");
+        fs::rename(&place, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &place).unwrap();
+
+        let mut options = RepairOptions::default();
+        options.grace = std::time::Duration::ZERO;
+        let report = Store::open(store.root(), Mode::ReadWrite).unwrap().repair(&options, &()).unwrap();
+        assert!(!report.left.is_empty(), "{moved}: {report:?}");
+        let counts = [report.set_aside, report.packs_set_aside, report.rebuilt, report.incomplete, report.shortened, report.records];
+        assert_eq!(counts, [0; 6], "{moved}: {report:?}");
+
+        fs::remove_file(&place).unwrap();
+        fs::rename(&elsewhere, &place).unwrap();
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let names = |kind| store.entries(kind).filter_map(Result::ok).map(|entry| (entry.name, entry.path)).collect::<Vec<_>>();
+        assert_eq!(EntryKind::ALL.map(names), before, "{moved}");
+        assert!(has_graph(&store, 1) && has_graph(&store, 2), "{moved}");
+        assert_clean(&store);
     }
 }

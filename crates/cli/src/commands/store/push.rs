@@ -9,10 +9,15 @@ use serde_json::json;
 ///
 /// For a remote that was away while plans were compiled, or a bucket that is new. What plans name goes first, so machines may read meanwhile.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code: 0, or 1 if something could not be read here or put there.
+#[command(after_help = "\
+Examples:
+  hipplan store push --store plans --remote s3://bucket/plans
+  HIPPLAN_REMOTE=gs://plans/resnet hipplan store push --json
 
-Example:
-  hipplan store push --store ./plans --remote s3://bucket/plans")]
+Exit codes:
+  0  the remote store has all of it
+  1  something could not be read here, or not be put there
+  2  nothing was done: no remote store is named, it cannot be opened, or there is no store")]
 pub(crate) struct Push {}
 
 impl Push {
