@@ -1,6 +1,6 @@
 //! What can be wrong with a store or with what is put into it.
 
-use crate::{KeyError, PackError, RecordError, layout};
+use crate::{KeyError, PackError, RecordError, fs, layout};
 use hipplan_serialize::plan::PlanError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -379,6 +379,11 @@ impl StoreError {
             Self::FileType { .. } => true,
             _ => false,
         }
+    }
+
+    /// A link stands in place of something of the store.
+    pub(crate) fn is_of_a_link(&self) -> bool {
+        matches!(self, Self::FileType { found, .. } | Self::Foreign { found, .. } if *found == fs::LINK)
     }
 
     /// Others are at work, and go on for longer than they were waited for.

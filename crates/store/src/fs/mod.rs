@@ -38,6 +38,9 @@ use std::time::{Duration, SystemTime};
 /// Bytes that are read in one piece where a file is not read whole: they stay in the processor's cache until they are hashed.
 pub(crate) const PIECE: usize = 1 << 14;
 
+/// A symbolic link, in words.
+pub(crate) const LINK: &str = "a symbolic link";
+
 /// What stands under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -54,7 +57,7 @@ impl Kind {
         } else if kind.is_dir() {
             Self::Folder
         } else if kind.is_symlink() {
-            Self::Other("a symbolic link")
+            Self::Other(LINK)
         } else {
             Self::Other("a pipe, socket or device")
         }

@@ -132,8 +132,8 @@ impl Holdings {
         match result {
             Ok(found) => Some(found),
             Err(error) => {
-                // What is damaged or not ours names nothing; of the rest it is not known.
-                if !error.is_damage() && error.code() != "foreign" {
+                // What is damaged or not ours names nothing; of the rest it is not known, and so of what a link in place of a folder leads to.
+                if !error.is_damage() && (error.code() != "foreign" || error.is_of_a_link()) {
                     self.unknown.note(error);
                 }
                 None

@@ -175,7 +175,7 @@ fn what_was_written_long_ago_and_is_set_aside_now_is_kept_to_be_looked_at() {
 /// Something of the store is moved elsewhere and a link put in its place: repairing takes nothing to be gone, and nothing to be missing.
 #[test]
 fn what_is_moved_behind_a_link_is_not_taken_to_be_gone() {
-    for moved in ["a pack", "packs", "objects", "plans", "index/plan", "index/select"] {
+    for moved in ["a pack", "packs", "objects", "plans", "index/plan", "index/select", "a shard"] {
         let (dir, store) = new_store();
         put_graph(&store, 1, 100);
         pack_up(&store, 1);
@@ -183,14 +183,23 @@ fn what_is_moved_behind_a_link_is_not_taken_to_be_gone() {
         let names = |kind| store.entries(kind).filter_map(Result::ok).map(|entry| (entry.name, entry.path)).collect::<Vec<_>>();
         let before = EntryKind::ALL.map(names);
         age(&store, 100 * HOUR);
-        let place = if moved == "a pack" { packs(&store)[0].clone() } else { store.root().join(moved) };
+        let place = match moved {
+            "a pack" => packs(&store)[0].clone(),
+            "a shard" => fs::read_dir(store.root().join("plans")).unwrap().next().unwrap().unwrap().path(),
+            folder => store.root().join(folder),
+        };
         let elsewhere = dir.path().join("elsewhere");
         fs::rename(&place, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &place).unwrap();
 
         let mut options = RepairOptions::default();
         options.grace = std::time::Duration::ZERO;
-        let report = Store::open(store.root(), Mode::ReadWrite).unwrap().repair(&options, &()).unwrap();
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let mut collecting = GcOptions::default();
+        collecting.grace = std::time::Duration::ZERO;
+        // It may refuse to work at all.
+        drop(store.gc(&collecting, &()));
+        let report = store.repair(&options, &()).unwrap();
         assert!(!report.left.is_empty(), "{moved}: {report:?}");
         let counts = [report.set_aside, report.packs_set_aside, report.rebuilt, report.incomplete, report.shortened, report.records];
         assert_eq!(counts, [0; 6], "{moved}: {report:?}");
