@@ -52,6 +52,6 @@ fn a_run_by_key_opens_nothing_but_the_store() {
             assert!(OF_THE_SYSTEM.iter().any(|known| path.starts_with(known)), "opens something else: {line}");
         }
     }
-    // Marker, once to find the place and once to open it; selection, plan.
-    assert_eq!(in_store, 4, "{trace}");
+    // Marker, once to find the place and once to open it; selection; packs, of which there are none; plan.
+    assert_eq!(in_store, 5, "{trace}");
 }

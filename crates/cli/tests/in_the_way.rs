@@ -66,10 +66,11 @@ fn repair_does_what_it_can_and_tells_of_each_thing_that_it_cannot_mend() {
             let named = left.iter().filter(|text| text.contains(path.to_str().expect("UTF-8"))).count();
             assert_eq!(named, 1, "{folder} {how}: told of once: {report:#}");
             // The damaged record is put right unless that needs what is missing.
-            let can = !["quarantine", "tmp"].contains(&folder);
             assert_eq!(report["set_aside"], u64::from(folder != "quarantine"), "{folder} {how}: {report:#}");
-            if can && folder != "plans" {
-                assert_eq!(report["rebuilt_records"], 1, "{folder} {how}: {report:#}");
+            // Nor is it as long as entries may be where nobody can look.
+            let can = !["objects", "packs", "index/select", "plans"].contains(&folder);
+            if !["quarantine", "tmp"].contains(&folder) {
+                assert_eq!(report["rebuilt_records"], u64::from(can), "{folder} {how}: {report:#}");
             }
             let (code, verified) = scratch.json(&["store", "verify", "--store", "s"]);
             assert_eq!(code, 1, "{folder} {how}: {verified:#}");
@@ -100,11 +101,13 @@ fn a_file_in_place_of_a_folder_of_records_does_not_end_a_repair() {
         let text = folder.to_str().expect("UTF-8");
         assert_eq!(code, 1, "{how}: {report:#}");
         assert_eq!(left(&report).iter().filter(|left| left.contains(text)).count(), 1, "{how}: {report:#}");
-        assert_eq!((&report["set_aside"], &report["rebuilt_records"]), (&1.into(), &1.into()), "{how}: {report:#}");
+        // A link may lead to the record that would be made.
+        let rebuilt = u64::from(how != "link");
+        assert_eq!((&report["set_aside"], &report["rebuilt_records"]), (&1.into(), &rebuilt.into()), "{how}: {report:#}");
         std::fs::remove_file(folder).expect("removed");
-        // Its record is made anew.
+        // The others are made anew.
         let (code, report) = repair(&scratch);
-        assert_eq!((code, &report["rebuilt_records"]), (0, &1.into()), "{how}: {report:#}");
+        assert_eq!((code, &report["rebuilt_records"]), (0, &(2 - rebuilt).into()), "{how}: {report:#}");
         assert_eq!(scratch.run(&["store", "verify", "--store", "s"]).code, 0);
     }
 }
