@@ -381,9 +381,9 @@ impl StoreError {
         }
     }
 
-    /// A link stands in place of something of the store.
-    pub(crate) fn is_of_a_link(&self) -> bool {
-        matches!(self, Self::FileType { found, .. } | Self::Foreign { found, .. } if *found == fs::LINK)
+    /// Something that hipplan does not use stands there, and is no way to something that it does.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self, Self::Foreign { found, .. } if *found != fs::LINK)
     }
 
     /// Others are at work, and go on for longer than they were waited for.

@@ -132,8 +132,9 @@ impl Holdings {
         match result {
             Ok(found) => Some(found),
             Err(error) => {
-                // What is damaged or not ours names nothing; of the rest it is not known, and so of what a link in place of a folder leads to.
-                if !error.is_damage() && (error.code() != "foreign" || error.is_of_a_link()) {
+                // What is damaged or not ours names nothing. Of the rest it is not known, nor of what a link leads to, or is hidden by what stands
+                // in place of a folder.
+                if !error.is_damage() && !error.is_foreign() {
                     self.unknown.note(error);
                 }
                 None
