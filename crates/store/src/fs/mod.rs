@@ -19,7 +19,7 @@ pub(crate) use map::{Map, is_local};
 #[cfg(any(test, feature = "testing"))]
 pub use op::{Hook, Op, Verdict, with_hook};
 pub(crate) use probe::{file_system, remove_tree, set_changed, syncs_folders};
-pub(crate) use write::{Temp, create_temp, exchange, rename, rename_away, rename_back, rename_new, write_new, write_temp};
+pub(crate) use write::{Temp, create_temp, exchange, rename, rename_away, rename_back, rename_new, rename_over, write_new, write_temp};
 
 use hipplan_serialize::AlignedBytes;
 #[cfg(not(any(test, feature = "testing")))]

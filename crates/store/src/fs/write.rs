@@ -102,6 +102,29 @@ pub(crate) fn rename(mut temp: Temp, path: &Path) -> io::Result<()> {
     })
 }
 
+/// Gives a written file its name, in place of whatever file had it; tells whether none had.
+pub(crate) fn rename_over(mut temp: Temp, path: &Path) -> io::Result<bool> {
+    gate(Op::RenameNew { from: temp.file()?.path(), to: path })?;
+    let Some(file) = temp.file.take() else { return Err(ErrorKind::NotFound.into()) };
+    let (file, from) = file.into_parts();
+    drop(file);
+    let (error, from) = match from.persist_noclobber(path) {
+        Ok(()) => return Ok(true),
+        Err(e) => (e.error, e.path),
+    };
+    let replaced = match error.kind() {
+        ErrorKind::AlreadyExists => gate(Op::Rename { from: &from, to: path }).map(|()| from),
+        _ => {
+            drop(gate(Op::Unlink { path: &from }));
+            return Err(error);
+        }
+    };
+    replaced?.persist(path).map(|()| false).map_err(|e| {
+        drop(gate(Op::Unlink { path: &e.path }));
+        e.error
+    })
+}
+
 /// Gives a written file its name if nothing has it.
 pub(crate) fn rename_new(mut temp: Temp, path: &Path) -> io::Result<()> {
     gate(Op::RenameNew { from: temp.file()?.path(), to: path })?;

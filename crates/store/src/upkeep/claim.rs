@@ -12,6 +12,7 @@
 //! [`gc::alone`](super::gc::alone).
 
 use super::alone::Alone;
+use super::trash;
 use crate::layer::Directory;
 use crate::pack::Written;
 use crate::{StoreError, fs, layout};
@@ -119,9 +120,13 @@ fn beat(file: Arc<fs::OpenFile>) -> Option<Sender<()>> {
 pub(super) struct Clock(OnceCell<(SystemTime, Instant)>);
 
 impl Clock {
+    fn start(&self, directory: &Directory) -> &(SystemTime, Instant) {
+        self.0.get_or_init(|| (file_system_time(directory).unwrap_or_else(SystemTime::now), Instant::now()))
+    }
+
     /// How long ago this was; `None` if it is to come.
     pub(super) fn age(&self, directory: &Directory, changed: SystemTime) -> Option<Duration> {
-        let (then, since) = self.0.get_or_init(|| (file_system_time(directory).unwrap_or_else(SystemTime::now), Instant::now()));
+        let (then, since) = self.start(directory);
         then.checked_add(since.elapsed())?.duration_since(changed).ok()
     }
 }
@@ -132,8 +137,32 @@ fn file_system_time(directory: &Directory) -> Option<SystemTime> {
     fs::status(temp.path().ok()?).ok().map(|status| status.changed)
 }
 
+/// Removes a claim of somebody who is not at work any more.
+///
+/// No call removes a name only if it still is that of the file that was looked at: others may have removed that a moment ago, and made a claim
+/// of their own. So the file is moved first, and looked at once more where it is nobody else's. Another one goes back. Who has made a third
+/// one by then has not seen it, and its owner finds that out ([`Claim::stands`]).
+pub(super) fn bury(directory: &Directory, path: &Path, clock: &Clock, alone: &Alone) -> Result<(), StoreError> {
+    if !is_dead(directory, path, clock, alone) {
+        return Ok(());
+    }
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
+    let aside = directory.temp_folder()?.join(format!("{name}-{:08x}.tmp", trash::number()));
+    match fs::rename_away(path, &aside) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(StoreError::io("delete", path)(e)),
+    }
+    if !is_dead(directory, &aside, clock, alone) && fs::rename_back(&aside, path).map_err(StoreError::io("put back", path))? {
+        return Ok(());
+    }
+    fs::unlink(&aside).map(drop).map_err(StoreError::io("delete", &aside))
+}
+
 /// Whether a file was last renewed longer ago than somebody at work leaves a claim; `false` where it cannot be told.
 pub(super) fn is_stale(directory: &Directory, path: &Path, clock: &Clock) -> bool {
+    // First: else the time that this takes would count as age.
+    clock.start(directory);
     let Ok(status) = fs::status(path) else { return false };
     clock.age(directory, status.changed).is_some_and(|age| age >= stale_after())
 }

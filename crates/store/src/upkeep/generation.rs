@@ -13,7 +13,7 @@
 //! A claim that a kill left is below those that come later and in nobody's way, and gets old ([`claim`](super::claim)).
 
 use super::alone::Alone;
-use super::claim::{Claim, Clock, claims, is_dead, is_stale};
+use super::claim::{Claim, Clock, bury, claims, is_stale};
 use super::readable::open_written;
 use crate::entry::check_limit;
 use crate::layer::Directory;
@@ -106,8 +106,8 @@ pub(super) fn sweep(directory: &Directory, alone: &Alone, clock: &Clock) -> Resu
     let names = list(&folder)?;
     let stamps = names.iter().filter(|name| is_left_alone(directory, Path::new(name)));
     let stamps = stamps.map(|name| folder.join(name)).filter(|path| is_stale(directory, path, clock));
-    let claims = claims(&names).map(|name| folder.join(name)).filter(|path| is_dead(directory, path, clock, alone));
-    claims.chain(stamps).try_for_each(|path| fs::unlink(&path).map(drop).map_err(StoreError::io("delete", &path)))
+    claims(&names).try_for_each(|name| bury(directory, &folder.join(name), clock, alone))?;
+    stamps.into_iter().try_for_each(|path| fs::unlink(&path).map(drop).map_err(StoreError::io("delete", &path)))
 }
 
 /// Whether a name among the packs is that of stamps whose pack is nowhere, not even in `trash`, from where it may come back.

@@ -258,7 +258,7 @@ impl Repair<'_> {
         if !new.kept.is_empty() {
             let new = publish_rows(self.directory, pack, &new, progress)?;
             self.report.packs_rebuilt = self.report.packs_rebuilt.saturating_add(1);
-            if new.path() == pack.path() {
+            if new.pack.path() == pack.path() {
                 // Only its tables were damaged: the new one is what it should have been, and has its name.
                 return Ok(());
             }

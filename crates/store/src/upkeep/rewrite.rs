@@ -3,11 +3,13 @@
 //! The new pack has the generation of the old one and holds nothing that the old one does not, so with both in place every name leads
 //! where it led. When the new one has its name, the old one loses its own; *then* the stamps of the rows that were dropped are looked at
 //! again, and packs that appeared meanwhile: what was used, or is named there, is put beside the pack as loose files before the old pack
-//! is deleted. If somebody else has taken the old pack away, what was written is withdrawn.
+//! is deleted, and so are records of which nothing else has a copy any more. If somebody else has taken the old pack away, what was written is
+//! withdrawn, unless it was there before: others who have written the same may have taken the old pack away for it.
 //!
 //! A row stays for this time if something outside of the pack still leads to it: a plan that a record in another pack names, a blob that
 //! a plan elsewhere needs, the record of a plan that a selection in another pack names.
 
+use super::carry::NewStamps;
 use super::origins::Origins;
 use super::progress::{Counter, UpkeepProgress};
 use super::reach::Holdings;
@@ -15,7 +17,7 @@ use super::readable::{check_readable, open_written};
 use super::stamps::{RowStamps, row_count};
 use super::sweep::{Sweep, namings_of};
 use super::table::{Copied, Marks};
-use super::trash::condemn_pack;
+use super::trash::{self, condemn_pack};
 use super::withdraw::{put_loose, put_record_loose, withdraw};
 use crate::layer::{Directory, packed_record};
 use crate::layout::{self, PACKS};
@@ -50,6 +52,15 @@ pub(super) struct Dropped {
     stamp: u64,
     /// Shortened, rather than gone.
     pub(super) is_kept: bool,
+    /// A record that goes only because another copy is looked at before it.
+    is_hidden: bool,
+}
+
+/// A pack that was written in place of another.
+pub(super) struct Anew {
+    pub(super) pack: Arc<Pack>,
+    /// Nothing had its name: whoever writes the same later finds it, and leaves it in place.
+    is_first: bool,
 }
 
 impl Sweep<'_> {
@@ -66,16 +77,14 @@ impl Sweep<'_> {
             return Ok(());
         }
         let new = if sorted.rows.kept.is_empty() { None } else { Some(self.publish_pack(pack, &sorted, progress)?) };
-        if new.as_ref().is_some_and(|new| new.path() == pack.path()) {
+        if new.as_ref().is_some_and(|new| new.pack.path() == pack.path()) {
             // The old one said of itself what is true of the new one: it was damaged, and has been replaced.
             self.keep_all_of(number);
             return Ok(());
         }
         let Some(old) = condemn_pack(self.directory, pack.path(), pack.status().inode)? else {
             // Others have made something else of it.
-            if let Some(new) = new {
-                withdraw(self.directory, self.limits, &new, &sorted.rows.hours)?;
-            }
+            self.take_back(new, &sorted)?;
             self.keep_all_of(number);
             return Ok(());
         };
@@ -86,13 +95,15 @@ impl Sweep<'_> {
         self.look_for_new_packs()?;
         if self.is_blocked {
             old.put_back()?;
-            if let Some(new) = new {
-                withdraw(self.directory, self.limits, &new, &sorted.rows.hours)?;
-            }
+            self.take_back(new, &sorted)?;
             if let Some(mark) = self.left.get_mut(number) {
                 *mark = true;
             }
             return Ok(());
+        }
+        // Nobody finds anything in the old one any more: what was stamped there has been.
+        if let Some(new) = &new {
+            NewStamps::of(&new.pack).renew_from(pack, &stamps);
         }
         self.put_beside(pack, &sorted)?;
         let is_gone = old.delete()?;
@@ -111,6 +122,15 @@ impl Sweep<'_> {
         }
         self.swept.packs_rewritten = self.swept.packs_rewritten.saturating_add(1);
         Ok(())
+    }
+
+    /// Withdraws what was written for nothing. What was there before stays: it is what others have written, who may be about to remove the
+    /// old pack for it, or have done so.
+    fn take_back(&self, new: Option<Anew>, sorted: &Sorted) -> Result<(), StoreError> {
+        match new {
+            Some(Anew { pack, is_first: true }) => withdraw(self.directory, self.limits, &pack, &sorted.rows.hours),
+            _ => Ok(()),
+        }
     }
 
     /// Spares what was used since it was decided upon.
@@ -161,7 +181,14 @@ impl Sweep<'_> {
             let table = holdings.table(kind);
             for row in pack.rows(kind) {
                 let row = row?;
-                let dropped = |is_kept| Dropped { kind, name: row.name, ordinal: row.ordinal, stamp: stamps.get(row.ordinal), is_kept };
+                let dropped = |is_kept| Dropped {
+                    kind,
+                    name: row.name,
+                    ordinal: row.ordinal,
+                    stamp: stamps.get(row.ordinal),
+                    is_kept,
+                    is_hidden: !is_kept && self.goes_as_hidden(kind, number, &row.name),
+                };
                 // An entry that was not there when the folder was listed cannot be: packs never change.
                 let Some(entry) = table.find(&row.name) else { continue };
                 let goes = match kind {
@@ -210,6 +237,15 @@ impl Sweep<'_> {
         needed
     }
 
+    /// Whether a record of a pack goes only because another copy is looked at before it.
+    fn goes_as_hidden(&self, kind: EntryKind, number: usize, name: &[u8; 32]) -> bool {
+        let table = self.holdings.table(kind);
+        let Some(entry) = table.find(name).filter(|&entry| self.removal.records(kind).is_some_and(|marks| !marks.has(entry))) else {
+            return false;
+        };
+        table.copy_in_pack(entry, number).is_some_and(|copy| self.holdings.is_hidden(kind, copy))
+    }
+
     /// What becomes of a record of a pack: `None` if it stays as it is, no bytes if it goes.
     fn shortened(
         &self,
@@ -246,9 +282,9 @@ impl Sweep<'_> {
     }
 
     /// Writes the rows that stay into a new pack, and gives it its name.
-    fn publish_pack(&mut self, pack: &Arc<Pack>, sorted: &Sorted, progress: &dyn UpkeepProgress) -> Result<Arc<Pack>, StoreError> {
+    fn publish_pack(&mut self, pack: &Arc<Pack>, sorted: &Sorted, progress: &dyn UpkeepProgress) -> Result<Anew, StoreError> {
         let new = publish_rows(self.directory, pack, &sorted.rows, progress)?;
-        self.know_pack(new.path().to_owned());
+        self.know_pack(new.pack.path().to_owned());
         Ok(new)
     }
 
@@ -296,6 +332,28 @@ impl Sweep<'_> {
         for (kind, name, bytes) in records {
             put_record_loose(self.directory, kind, &name, &bytes)?;
         }
+        self.put_beside_what_is_not_hidden(pack, sorted)
+    }
+
+    /// Puts beside a pack that has lost its name the records of which no other copy is left: what hid one was in a pack that a compaction
+    /// has withdrawn since, or went for the sake of a plan that stays after all.
+    fn put_beside_what_is_not_hidden(&self, pack: &Arc<Pack>, sorted: &Sorted) -> Result<(), StoreError> {
+        drop(self.directory.packs().refresh());
+        for dropped in sorted.dropped.iter().filter(|dropped| dropped.is_hidden) {
+            if trash::has(self.directory, dropped.kind, &dropped.name) {
+                continue;
+            }
+            let Some(row) = pack.find(dropped.kind, &dropped.name)? else { continue };
+            let record = match packed_record(pack, &row, self.limits) {
+                Ok(record) => record,
+                Err(error) if error.is_damage() => continue,
+                Err(error) => return Err(error),
+            };
+            let rows: Vec<_> = record.rows.iter().filter(|row| self.stays(row)).copied().collect();
+            if !rows.is_empty() {
+                put_record_loose(self.directory, dropped.kind, &dropped.name, &record::encode(record.kind, &dropped.name, &rows))?;
+            }
+        }
         Ok(())
     }
 
@@ -324,7 +382,7 @@ pub(super) fn publish_rows(
     pack: &Arc<Pack>,
     new: &NewRows,
     progress: &dyn UpkeepProgress,
-) -> Result<Arc<Pack>, StoreError> {
+) -> Result<Anew, StoreError> {
     let mut counter = Counter::new(progress, "writing packs anew", new.kept.len() as u64);
     let mut rows = EntryKind::ALL.into_iter().flat_map(|kind| pack.rows(kind));
     let tmp = directory.temp_folder()?;
@@ -356,9 +414,9 @@ pub(super) fn publish_rows(
     if let Some(used) = Used::open(&path, u32::try_from(new.hours.len()).unwrap_or(u32::MAX), true) {
         used.fill(&new.hours);
     }
-    fs::rename(written.temp, &path).map_err(StoreError::io("create the file", &path))?;
+    let is_first = fs::rename_over(written.temp, &path).map_err(StoreError::io("create the file", &path))?;
     directory.sync_name(&path)?;
-    Ok(Arc::new(opened.called(&path)))
+    Ok(Anew { pack: Arc::new(opened.called(&path)), is_first })
 }
 
 impl Holdings {

@@ -2,7 +2,7 @@
 
 use super::stamps::RowStamps;
 use super::trash::condemn_pack;
-use crate::layer::{Directory, packed_plan, packed_record};
+use crate::layer::{Directory, hours as hours_of, packed_plan, packed_record};
 use crate::pack::{Pack, PackRow};
 use crate::plans::code_objects;
 use crate::{EntryKind, Limits, StoreError, record};
@@ -11,16 +11,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Removes a pack that was written for nothing. Rows that somebody relies on already become loose files, and so does what they lead to.
-/// `hours` are the stamps that it was written with, by row.
+/// `hours` are the stamps that it was written with, by row. A use in the hour of a stamp leaves no trace: so what is stamped with the hour in
+/// which the pack was made is taken to be in use.
 pub(super) fn withdraw(directory: &Directory, limits: &Limits, pack: &Arc<Pack>, hours: &[u32]) -> Result<(), StoreError> {
     let Some(condemned) = condemn_pack(directory, pack.path(), pack.status().inode)? else { return Ok(()) };
     let now = RowStamps::of(pack);
+    let made = hours_of(pack.status().changed);
     let mut wanted = BTreeSet::new();
     for kind in EntryKind::ALL {
         for row in pack.rows(kind) {
             let row = row?;
             let before = hours.get(row.ordinal as usize).copied().filter(|&hours| hours != 0);
-            if now.hours(row.ordinal) != before {
+            if now.hours(row.ordinal) != before || before.is_some_and(|before| before >= made) {
                 wanted.insert((kind, row.name));
             }
         }
@@ -39,11 +41,22 @@ pub(super) fn withdraw(directory: &Directory, limits: &Limits, pack: &Arc<Pack>,
             EntryKind::Blob | EntryKind::Plan => put_loose(directory, pack, kind, &name)?,
             EntryKind::PlanRecord | EntryKind::Selection => {
                 let Some(row) = pack.find(kind, &name)? else { continue };
-                put_record_loose(directory, kind, &name, &pack.read(&row, row.size)?)?;
+                let bytes = pack.read(&row, row.size)?;
+                // Where it is elsewhere too, it is stamped there. A loose file would be in front of what was put since.
+                if !directory.holds(kind, &name, &bytes)? && !is_behind(directory, pack, kind, &name) {
+                    put_record_loose(directory, kind, &name, &bytes)?;
+                }
             }
         }
     }
     condemned.delete().map(drop)
+}
+
+/// Whether a pack in front of this one has a record, or may have.
+fn is_behind(directory: &Directory, pack: &Pack, kind: EntryKind, name: &[u8; 32]) -> bool {
+    let packs = directory.packs().current();
+    let in_front = packs.iter().take_while(|other| other.path() > pack.path());
+    in_front.map(|other| other.find(kind, name)).any(|found| !matches!(found, Ok(None)))
 }
 
 /// What a row names. Damaged ones name nothing.

@@ -214,7 +214,7 @@ fn evictable(packed: bool) -> (tempfile::TempDir, Store) {
 }
 
 /// The same again, without waiting for the disk.
-fn copy_of(template: &Store) -> (tempfile::TempDir, Store) {
+pub(crate) fn copy_of(template: &Store) -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("store");
     fs::create_dir(&root).unwrap();
@@ -233,7 +233,7 @@ fn copy_of(template: &Store) -> (tempfile::TempDir, Store) {
 }
 
 /// Counts the calls of `body` to the file system, and runs `middle` on a thread of its own in front of call number `at`.
-fn interrupted(at: u32, middle: impl Fn() + Send + Sync + 'static, body: impl FnOnce()) -> u32 {
+pub(crate) fn interrupted(at: u32, middle: impl Fn() + Send + Sync + 'static, body: impl FnOnce()) -> u32 {
     let calls = Rc::new(Cell::new(0));
     let counted = Rc::clone(&calls);
     let hook = move |_: Op<'_>| {

@@ -1,6 +1,7 @@
 //! The store from outside: what callers, other processes and the next boot see.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod beside;
 mod bundles;
 mod child;
 mod common;
