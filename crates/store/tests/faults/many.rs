@@ -86,7 +86,7 @@ pub(crate) fn look_after(folder: &Path) {
 /// How the processes of a round are started.
 type Start<'s> = &'s dyn Fn(u64, &str, &Path) -> Command;
 
-fn rounds(name: &str, upkeep: u64, start: Start<'_>) {
+fn rounds(name: &str, start: Start<'_>) {
     let rounds = scratch::number("HIPPLAN_STORE_ROUNDS", 1);
     let work = scratch::folder();
     let mut random = Random(7);
@@ -96,8 +96,7 @@ fn rounds(name: &str, upkeep: u64, start: Start<'_>) {
         fs::create_dir(&folder).unwrap();
         drop(Store::open(root(&folder), Mode::ReadWrite).unwrap());
         let spawn = |number: u64, role: &str| start(number, role, &folder).stdout(Stdio::null()).spawn().unwrap();
-        let mut upkeep: Vec<Child> =
-            (0..scratch::number("HIPPLAN_STORE_UPKEEP", upkeep)).map(|number| spawn(number, "look after")).collect();
+        let mut upkeep: Vec<Child> = (0..scratch::number("HIPPLAN_STORE_UPKEEP", 2)).map(|number| spawn(number, "look after")).collect();
         let mut workers: Vec<(Child, bool)> =
             (0..PROCESSES).map(|number| (spawn(number, &format!("work: {}", round * 1000 + number)), false)).collect();
         let mut victims: Vec<usize> = (0..workers.len()).collect();
@@ -147,15 +146,14 @@ fn check(root: &Path, what: &str) {
 
 #[test]
 fn a_third_of_many_processes_is_killed() {
-    rounds("many", 2, &|_, role, folder| child::command(role, folder));
+    rounds("many", &|_, role, folder| child::command(role, folder));
 }
 
 #[test]
 fn the_same_where_locks_are_refused() {
     let Some(library) = preload::library() else { return };
     let always = format!("flock:{}", libc::ENOLCK);
-    // One by default: with two, of which one is killed, a round in a hundred or so still leaves a name that leads nowhere (docs/store.md).
-    rounds("many without locks", 1, &|_, role, folder| {
+    rounds("many without locks", &|_, role, folder| {
         let mut command = child::command(role, folder);
         command.env("LD_PRELOAD", library).env("HIPPLAN_SHIM_ALWAYS", &always);
         command
@@ -174,7 +172,7 @@ fn the_same_in_two_mount_namespaces_with_temporary_folders_of_their_own() {
         println!("NOT RUN: mount namespaces need root and `unshare`");
         return;
     }
-    rounds("many in two namespaces", 2, &|number, role, folder| {
+    rounds("many in two namespaces", &|number, role, folder| {
         let own = temporary.path().join((number % 2).to_string());
         let script = "mount --bind \"$HIPPLAN_TEST_OWN\" \"$TMPDIR\" && exec \"$0\" \"$@\"";
         let mut command = child::command_under(&["unshare", "-m", "sh", "-c", script], role, folder);

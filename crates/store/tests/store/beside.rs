@@ -174,7 +174,7 @@ fn what_a_put_found_in_a_pack_that_is_taken_back_stays() {
     };
     let mut options = everything();
     // What was put a moment ago may go.
-    options.grace = Duration::ZERO;
+    options.grace = Duration::from_nanos(1);
     assert_eq!(with_hook(hook, || open(store.root()).gc(&options, &())).unwrap().evicted, 1);
     let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
     let report = reader.verify();
