@@ -344,21 +344,21 @@ pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
 /// The names in a folder, sorted by their bytes.
 pub(crate) fn list(path: &Path) -> io::Result<Vec<OsString>> {
     gate(Op::List { path })?;
-    names_in(&open_folder(path)?)
+    names_in::<{ 16 << 10 }>(&open_folder(path)?)
 }
 
-/// What is known of a folder, and then the names in it, sorted by their bytes. It must not be a link.
+/// What is known of a folder of few names, and then those, sorted by their bytes. It must not be a link.
 pub(crate) fn list_with_status(path: &Path) -> io::Result<(Status, Vec<OsString>)> {
     gate(Op::List { path })?;
     let flags = libc::O_DIRECTORY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
     let folder = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let status = Status::of(&folder.metadata()?);
-    names_in(&folder).map(|names| (status, names))
+    names_in::<{ 1 << 10 }>(&folder).map(|names| (status, names))
 }
 
-/// Read into a small buffer of our own: what the C library takes for one is more than most processes have touched by then.
-fn names_in(folder: &File) -> io::Result<Vec<OsString>> {
-    let mut buffer = [const { MaybeUninit::uninit() }; 1024];
+/// Read into a buffer of our own: a small one costs nothing where a process is new, and has touched little memory so far.
+fn names_in<const BYTES: usize>(folder: &File) -> io::Result<Vec<OsString>> {
+    let mut buffer = [const { MaybeUninit::uninit() }; BYTES];
     let mut entries = RawDir::new(folder, &mut buffer);
     let mut names = Vec::with_capacity(8);
     while let Some(entry) = entries.next() {

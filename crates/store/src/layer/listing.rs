@@ -2,6 +2,7 @@
 
 use crate::pack::{Pack, PackError, Used};
 use crate::{StoreError, fs};
+use arc_swap::{ArcSwap, Guard};
 use once_cell::race::OnceBox;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,12 +40,43 @@ pub(super) struct Listing {
     is_settled: bool,
 }
 
+/// The listing that holds; nothing before the first. Readers take no lock: it is replaced whole.
+///
+/// The first one is no swap: a process that looks up one thing never pays for what swapping needs of each thread.
+#[derive(Debug, Default)]
+pub(super) struct Current(OnceBox<ArcSwap<Listing>>);
+
+impl Current {
+    pub(super) fn get(&self) -> Option<Arc<Listing>> {
+        self.0.get().map(ArcSwap::load_full)
+    }
+
+    /// The same, for a moment: nothing is counted.
+    pub(super) fn peek(&self) -> Option<Guard<Arc<Listing>>> {
+        self.0.get().map(ArcSwap::load)
+    }
+
+    pub(super) fn set(&self, listing: Arc<Listing>) {
+        match self.0.get() {
+            Some(current) => current.store(listing),
+            None => {
+                // Another thread may be the first after all.
+                if let Err(mine) = self.0.set(Box::new(ArcSwap::new(listing)))
+                    && let Some(current) = self.0.get()
+                {
+                    current.store(mine.into_inner());
+                }
+            }
+        }
+    }
+}
+
 impl Listing {
     /// A listing of a folder in this state, that is about to be made.
-    pub(super) fn begin(before: &Self, status: &fs::Status) -> Self {
+    pub(super) fn begin(before: Option<&Self>, status: &fs::Status) -> Self {
         let now = Instant::now();
         let of = Some((status.inode, status.changed));
-        let seen = if before.of == of { before.seen.unwrap_or(now) } else { now };
+        let seen = before.filter(|before| before.of == of).and_then(|before| before.seen).unwrap_or(now);
         // By the clock of the system, and by our own where that says that the change is yet to come: a clock may have been set back, and a
         // server's may be ahead. Whoever changes the folder gives it another time by now in either case.
         let is_old = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
@@ -69,11 +101,6 @@ impl Listing {
         Self { began: Some(Instant::now()), ..Self::default() }
     }
 
-    /// Whether the folder has been looked at.
-    pub(super) fn is_made(&self) -> bool {
-        self.began.is_some()
-    }
-
     /// Whether a listing now would give the same, or at least a listing a moment ago has.
     pub(super) fn still_holds(&self, status: &fs::Status, is_thorough: bool) -> bool {
         let is_recent = || self.began.is_some_and(|began| began.elapsed() < RETRY) && !self.faulty().any(Bad::is_to_be_tried);
@@ -85,8 +112,9 @@ impl Listing {
         self.began.is_some_and(|began| began >= from)
     }
 
-    pub(super) fn has_other_packs(&self, before: &Self) -> bool {
-        self.packs.len() != before.packs.len() || self.packs.iter().zip(&*before.packs).any(|(a, b)| !Arc::ptr_eq(a, b))
+    pub(super) fn has_other_packs(&self, before: Option<&Self>) -> bool {
+        let before = before.map_or(&[][..], |before| &before.packs);
+        self.packs.len() != before.len() || self.packs.iter().zip(before).any(|(a, b)| !Arc::ptr_eq(a, b))
     }
 
     /// The pack of this path, if it is one that cannot be used.
@@ -233,7 +261,7 @@ mod tests {
     fn a_listing_settles_by_either_clock() {
         let dir = tempfile::tempdir().unwrap();
         let mut status = fs::status(dir.path()).unwrap();
-        let of = |before: &Listing, status: &fs::Status| Listing::begin(before, status);
+        let of = |before: &Listing, status: &fs::Status| Listing::begin(Some(before), status);
         status.changed = SystemTime::now();
         assert!(!of(&Listing::default(), &status).still_holds(&status, false), "of this moment");
         status.changed = SystemTime::now() - UNSETTLED;

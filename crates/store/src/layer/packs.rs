@@ -1,12 +1,11 @@
 //! The packs of a folder, as this process knows them.
 
-use super::listing::{Bad, Listing, Turn};
+use super::listing::{Bad, Current, Listing, Turn};
 use super::stamps::hours;
 use crate::bundle::{Trust, is_refusal};
 use crate::layout::{self, PACKS};
 use crate::pack::{Pack, Used};
 use crate::{Limits, StoreError, faults, fs};
-use arc_swap::ArcSwap;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,7 +21,7 @@ const MOST_LISTINGS: u32 = 32;
 pub(crate) struct Packs {
     folder: PathBuf,
     trust: Trust,
-    listing: ArcSwap<Listing>,
+    listing: Current,
     /// One thread lists at a time. The others wait for it, for there may be in the new list what they look for; but not for long.
     lister: AtomicU32,
 }
@@ -37,7 +36,7 @@ struct Opened {
 
 impl Packs {
     pub(super) fn of(root: &Path, trust: Trust) -> Self {
-        Self { folder: root.join(PACKS), trust, listing: ArcSwap::default(), lister: AtomicU32::new(0) }
+        Self { folder: root.join(PACKS), trust, listing: Current::default(), lister: AtomicU32::new(0) }
     }
 
     /// Whose packs are used.
@@ -45,39 +44,33 @@ impl Packs {
         &self.trust
     }
 
-    /// The packs that are known, newest first. None are before the first [`refresh`](Self::refresh).
+    /// The packs that are known, newest first. None are before the folder was listed.
     pub(crate) fn current(&self) -> Arc<[Arc<Pack>]> {
-        self.listing.load().packs.clone()
+        self.listing.peek().map_or_else(Arc::default, |listing| listing.packs.clone())
     }
 
-    /// The same, after a first listing.
+    /// The same, after a first listing. What is wrong with that is told by whoever looks again.
     pub(super) fn known(&self) -> Arc<[Arc<Pack>]> {
-        let listing = self.listing.load();
-        if listing.is_made() {
-            return listing.packs.clone();
-        }
-        // What is wrong with it is told by whoever looks again.
-        drop(self.refresh());
-        self.current()
+        let first = || self.list_in_turn(false).map_or_else(|_| Arc::default(), |listing| listing.packs.clone());
+        self.listing.peek().map_or_else(first, |listing| listing.packs.clone())
     }
 
     /// The packs that are there, newest first, and what keeps others from being opened: for going through them all.
     pub(crate) fn listed(&self) -> (Vec<Arc<Pack>>, Vec<StoreError>) {
         let looked = self.look(true);
-        let listing = self.listing.load();
-        let mut faults = listing.faults();
+        let mut faults = self.faults();
         // Where the folder cannot be listed, that is all that is known of it.
         if let Err(error) = looked
             && faults.is_empty()
         {
             faults.push(error);
         }
-        (listing.packs.to_vec(), faults)
+        (self.current().to_vec(), faults)
     }
 
     /// What keeps packs of the last listing from being opened.
     pub(super) fn faults(&self) -> Vec<StoreError> {
-        self.listing.load().faults()
+        self.listing.peek().map_or_else(Vec::new, |listing| listing.faults())
     }
 
     /// Looks whether the folder has changed since it was listed; if so, gives what it holds now. An error where that is no news, and a pack
@@ -88,45 +81,49 @@ impl Packs {
 
     /// The same; `is_thorough` tries packs again that could not be opened a moment ago.
     fn look(&self, is_thorough: bool) -> Result<Option<Arc<[Arc<Pack>]>>, StoreError> {
-        let before = self.listing.load_full();
+        let before = self.listing.get();
         // The first listing looks at the folder itself.
-        if before.is_made() {
+        if let Some(before) = &before {
             match fs::status(&self.folder) {
                 Ok(status) if before.still_holds(&status, is_thorough) => return before.fault().map_or(Ok(None), Err),
                 Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::NotFound => {
                     if !before.packs.is_empty() || before.has_faults() {
-                        self.listing.store(Arc::new(Listing::of_nothing()));
+                        self.listing.set(Arc::new(Listing::of_nothing()));
                     }
                     return Ok(None);
                 }
                 Err(e) => return Err(StoreError::io("look at", &self.folder)(e)),
             }
         }
-        let from = Instant::now();
-        let turn = Turn::take(&self.lister, || self.listing.load().began_after(from));
-        let known = self.listing.load_full();
-        // Who was waited for may have listed for us. Who was waited for in vain has not: then it is done twice.
-        let listing = if known.began_after(from) {
-            known
-        } else {
-            let listing = Arc::new(self.list(&known, is_thorough)?);
-            self.listing.store(listing.clone());
-            listing
-        };
-        drop(turn);
+        let listing = self.list_in_turn(is_thorough)?;
+        let has_other_packs = listing.has_other_packs(before.as_deref());
         match listing.fault() {
             // What is new may hold what is looked for, even where something else could not be opened.
-            Some(error) if !listing.has_other_packs(&before) => Err(error),
-            _ => Ok(listing.has_other_packs(&before).then(|| listing.packs.clone())),
+            Some(error) if !has_other_packs => Err(error),
+            _ => Ok(has_other_packs.then(|| listing.packs.clone())),
         }
+    }
+
+    /// Lists the folder, unless another thread has done so for us.
+    fn list_in_turn(&self, is_thorough: bool) -> Result<Arc<Listing>, StoreError> {
+        let from = Instant::now();
+        let _turn = Turn::take(&self.lister, || self.listing.peek().is_some_and(|listing| listing.began_after(from)));
+        let before = match self.listing.get() {
+            // Who was waited for may have. Who was waited for in vain has not: then it is done twice.
+            Some(known) if known.began_after(from) => return Ok(known),
+            before => before,
+        };
+        let listing = Arc::new(self.list(before.as_deref(), is_thorough)?);
+        self.listing.set(listing.clone());
+        Ok(listing)
     }
 
     /// Lists the folder. Packs that are open already stay open.
     ///
     /// A pack that vanishes between the listing and the opening has been folded into another one, which came before it went: so the folder
     /// is listed again, for what was in it must not be missed.
-    fn list(&self, before: &Listing, is_thorough: bool) -> Result<Listing, StoreError> {
+    fn list(&self, before: Option<&Listing>, is_thorough: bool) -> Result<Listing, StoreError> {
         let mut listing = None;
         for _ in 0..MOST_LISTINGS {
             let Some((status, names)) = self.names()? else { break };
@@ -159,18 +156,18 @@ impl Packs {
     }
 
     /// The packs that are there now, newest first, those that cannot be opened, and whether one has vanished.
-    fn open_all(&self, names: &[OsString], before: &Listing, is_thorough: bool) -> Opened {
-        let mut opened = Opened::default();
+    fn open_all(&self, names: &[OsString], before: Option<&Listing>, is_thorough: bool) -> Opened {
+        let mut opened = Opened { packs: Vec::with_capacity(names.len()), ..Opened::default() };
         for name in names.iter().rev() {
             if name.to_str().and_then(layout::parse_pack).is_none() {
                 continue;
             }
             let path = self.folder.join(name);
-            if let Some(known) = before.packs.iter().find(|pack| pack.path() == path) {
+            if let Some(known) = before.and_then(|before| before.packs.iter().find(|pack| pack.path() == path)) {
                 opened.packs.push(known.clone());
                 continue;
             }
-            let before = before.bad(&path);
+            let before = before.and_then(|before| before.bad(&path));
             if let Some(bad) = before
                 && let Some(bad) = bad.still_is(fs::status(&path).ok(), is_thorough)
             {
@@ -217,7 +214,7 @@ impl Packs {
 
     /// Notes that a row was used, if that was not done in this hour; tells whether it is noted.
     pub(super) fn stamp(&self, pack: &Pack, ordinal: u32, now: SystemTime) -> bool {
-        let listing = self.listing.load();
+        let Some(listing) = self.listing.peek() else { return false };
         let Some(at) = listing.packs.iter().position(|known| std::ptr::eq(&**known, pack)) else { return false };
         let Some(cell) = listing.stamps.get(at) else { return false };
         let used = cell.get_or_init(|| Box::new(Used::open(pack.path(), pack.rows_in_all(), true)));

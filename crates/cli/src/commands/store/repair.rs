@@ -13,7 +13,7 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   hipplan store repair --store plans
-  hipplan store repair --grace 0s --json
+  hipplan store repair --grace 0s --json       # where nobody else uses the store
 
 Exit codes:
   0  the store is as it should be
