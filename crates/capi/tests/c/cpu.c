@@ -283,7 +283,7 @@ static void layers(const char* store, const char* other, const char* file, const
     options.struct_size = sizeof options;
     options.stores = stores, options.store_count = 1, options.device = "cpu";
     options.flags = HIPPLAN_OPEN_REQUIRE_PRECOMPILED;
-    FAILS(hipplan_open(&options, &library), HIPPLAN_STORE, "no store found there");
+    FAILS(hipplan_open(&options, &library), HIPPLAN_STORE, "found nothing there");
 
     /* What is not there is made only where it may be written. */
     stores[0] = store, stores[1] = "/nonexistent/hipplan";
