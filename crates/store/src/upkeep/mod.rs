@@ -3,6 +3,7 @@
 mod alone;
 mod awaited;
 mod away;
+mod beside;
 mod carry;
 mod claim;
 mod compact;

@@ -145,11 +145,13 @@ fn a_builder_that_panics_gives_its_turn_back() {
 #[test]
 fn a_thread_that_keeps_its_turn_is_not_waited_for_for_ever() {
     let dir = tempfile::tempdir().unwrap();
+    // Without a folder, a key is one for the whole process: this one is no other test's.
+    let key = [0xa7; 32];
     for root in [None, Some(dir.path())] {
-        let kept = mine(root, &KEY, &LONG);
+        let kept = mine(root, &key, &LONG);
         let mut looks = 0;
         let (turn, warned) = warnings(|| {
-            take_turn(root, &KEY, &SHORT, &mut || {
+            take_turn(root, &key, &SHORT, &mut || {
                 looks += 1;
                 None::<()>
             })
@@ -159,10 +161,10 @@ fn a_thread_that_keeps_its_turn_is_not_waited_for_for_ever() {
         assert!(warned[0].contains("code=\"waited-in-vain\"") && warned[0].contains("another thread of this process"), "{warned:?}");
         // Who went on without a turn does not give back the other's.
         drop(turn);
-        let (_, warned) = warnings(|| mine(root, &KEY, &options(Duration::ZERO)));
+        let (_, warned) = warnings(|| mine(root, &key, &options(Duration::ZERO)));
         assert_eq!(warned.len(), 1);
         drop(kept);
-        let (_, warned) = warnings(|| mine(root, &KEY, &options(Duration::ZERO)));
+        let (_, warned) = warnings(|| mine(root, &key, &options(Duration::ZERO)));
         assert_eq!(warned, [""; 0]);
     }
 }
