@@ -201,24 +201,19 @@ impl Unwrapping<'_> {
 fn open(path: &Path) -> Result<fs::OpenFile, StoreError> {
     let real = fs::resolved(path).map_err(StoreError::io("open", path))?;
     let opened = fs::open(&real).map_err(StoreError::io("open", path))?;
-    opened.map_err(|kind| not_a_bundle(path, kind))
+    opened.map_err(|kind| not_a_bundle(path, kind.name()))
 }
 
 /// Something that is no file was named where a bundle is wanted.
-pub(super) fn not_a_bundle(path: &Path, found: fs::Kind) -> StoreError {
-    let (path, found) = (path.to_owned(), found.name().to_owned());
+fn not_a_bundle(path: &Path, found: &str) -> StoreError {
+    let (path, found) = (path.to_owned(), found.to_owned());
     StoreError::Named { path, found, expected: "a bundle, which is a regular file", advice: "name the file of a bundle" }
 }
 
 /// What to say of a file that does not open as a bundle: the first bytes of one that is wrapped are not those of a bundle.
 pub(crate) fn not_served(path: &Path, error: StoreError) -> StoreError {
     match error {
-        StoreError::FileType { found, .. } => StoreError::Named {
-            path: path.to_owned(),
-            found: found.to_owned(),
-            expected: "a bundle, which is a regular file",
-            advice: "name the file of a bundle",
-        },
+        StoreError::FileType { found, .. } => not_a_bundle(path, found),
         StoreError::Pack { .. } if is_wrapped(path).unwrap_or(false) => StoreError::Named {
             path: path.to_owned(),
             found: "a bundle that is wrapped in zstd".to_owned(),

@@ -66,14 +66,7 @@ impl Sweep<'_> {
         if sorted.dropped.is_empty() {
             return Ok(());
         }
-        for dropped in &sorted.dropped {
-            if dropped.is_kept {
-                self.swept.shortened = self.swept.shortened.saturating_add(1);
-            } else {
-                self.swept.count(dropped.kind);
-            }
-        }
-        self.swept.packs_rewritten = self.swept.packs_rewritten.saturating_add(1);
+        self.count_rewritten(&sorted);
         if let Some(mark) = self.left.get_mut(number) {
             *mark = false;
         }
@@ -98,15 +91,8 @@ impl Sweep<'_> {
         let named = self.named_by_packs(None);
         let holdings = self.holdings;
         for (plan, copies) in holdings.plans.entries() {
-            if !self.removal.plans.has(plan) {
+            if !self.goes_now(plan, copies, &named) {
                 continue;
-            }
-            if named.has(plan) || self.deferred.has(plan) {
-                self.defer(plan);
-                continue;
-            }
-            if self.is_in_a_pack_that_is_left(copies) {
-                self.deferred.set(plan);
             }
             if let Some(copy) = copies.first().filter(|copy| copy.is_loose()) {
                 self.expect_gone(EntryKind::Plan, copy, after);

@@ -96,7 +96,8 @@ impl Store {
             }
         };
         // What is removed is seen by others in `packs` and `trash`; and where entries are that cannot be listed, nothing is known to lead nowhere.
-        let is_whole = ENTRIES.iter().all(|folder| walk::own_folders(directory.root(), folder).is_ok());
+        let mut of_entries = EntryKind::ALL.into_iter().map(EntryKind::path).chain([PACKS]);
+        let is_whole = of_entries.all(|folder| walk::own_folders(directory.root(), folder).is_ok());
         let may_remove = alone.is_some() && is_whole && walk::own_folders(directory.root(), TRASH).is_ok();
         let collecting = GcOptions { grace: options.grace, now: options.now, ..GcOptions::default() };
         if may_remove {
@@ -115,9 +116,6 @@ impl Store {
         Ok(repair.report)
     }
 }
-
-/// Folders that entries are in.
-const ENTRIES: [&str; 6] = ["objects", "plans", "index", "index/plan", "index/select", PACKS];
 
 struct Repair<'r> {
     directory: &'r Directory,

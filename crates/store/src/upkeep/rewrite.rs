@@ -113,6 +113,12 @@ impl Sweep<'_> {
             self.keep_all_of(number);
             return Ok(());
         }
+        self.count_rewritten(&sorted);
+        Ok(())
+    }
+
+    /// Counts what has gone, or would go, with a pack that is written anew.
+    pub(super) fn count_rewritten(&mut self, sorted: &Sorted) {
         for dropped in &sorted.dropped {
             if dropped.is_kept {
                 self.swept.shortened = self.swept.shortened.saturating_add(1);
@@ -121,7 +127,6 @@ impl Sweep<'_> {
             }
         }
         self.swept.packs_rewritten = self.swept.packs_rewritten.saturating_add(1);
-        Ok(())
     }
 
     /// Withdraws what was written for nothing. What was there before stays: it is what others have written, who may be about to remove the

@@ -294,16 +294,8 @@ impl<'s> Sweep<'s> {
         let mut counter = Counter::new(progress, "removing plans", 0);
         for (plan, copies) in holdings.plans.entries() {
             counter.one();
-            if !self.removal.plans.has(plan) {
+            if !self.goes_now(plan, copies, &named) {
                 continue;
-            }
-            if named.has(plan) || self.deferred.has(plan) {
-                self.defer(plan);
-                continue;
-            }
-            // What is left of it in a pack is a plan that nothing names; its code objects stay as long as it does.
-            if self.is_in_a_pack_that_is_left(copies) {
-                self.deferred.set(plan);
             }
             let Some(copy) = copies.first().filter(|copy| copy.is_loose()) else { continue };
             match take_away(self.directory, EntryKind::Plan, &copy.name, copy.stamp)? {
@@ -317,6 +309,22 @@ impl<'s> Sweep<'s> {
             touched.extend(EntryKind::Plan.file(self.directory.root(), &copy.name).parent().map(ToOwned::to_owned));
         }
         self.sync(touched)
+    }
+
+    /// Whether a plan goes in this sweep; one that packs name which are left is put off.
+    pub(super) fn goes_now(&mut self, plan: u32, copies: &[Copied], named: &Marks) -> bool {
+        if !self.removal.plans.has(plan) {
+            return false;
+        }
+        if named.has(plan) || self.deferred.has(plan) {
+            self.defer(plan);
+            return false;
+        }
+        // What is left of it in a pack is a plan that nothing names; its code objects stay as long as it does.
+        if self.is_in_a_pack_that_is_left(copies) {
+            self.deferred.set(plan);
+        }
+        true
     }
 
     /// A plan stays for this time.
@@ -367,7 +375,7 @@ impl<'s> Sweep<'s> {
     }
 
     /// Whether any of these copies stands in a pack that stays as it is.
-    pub(super) fn is_in_a_pack_that_is_left(&self, copies: &[Copied]) -> bool {
+    fn is_in_a_pack_that_is_left(&self, copies: &[Copied]) -> bool {
         copies.iter().any(|copy| copy.pack().is_some_and(|pack| self.is_left(pack)))
     }
 
