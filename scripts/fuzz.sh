@@ -39,7 +39,8 @@ CARGO_TARGET_DIR="$out/build" cargo +nightly build --quiet --release --locked --
 
 if [ "$packs" -gt 0 ]; then
     # What a host loads is a workspace member of its own profile: with the checks of a debug build here, without coverage.
-    CARGO_TARGET_DIR="$out/build" RUSTFLAGS="-Zsanitizer=address" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
+    CARGO_TARGET_DIR="$out/build" RUSTFLAGS="-Zsanitizer=address" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+        CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
         CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo +nightly build --quiet --release --locked -p hipplan-engine --lib --target "$triple"
     # The plugin in C needs a compiler whose sanitizer is that of the program that loads it, LLVM's. Its run-time is the program's.
     for CC in clang clang-22 clang-21 clang-20 clang-19 ''; do

@@ -1,6 +1,6 @@
 //! The floor: one mapped file with a fan-out and sorted rows in front, read by hand. It trusts the file in everything but the value.
 
-use crate::population::{Population, key};
+use crate::population::{Population, Wanted, key};
 use crate::{Backend, Reader};
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -59,8 +59,8 @@ fn open(folder: &Path) -> Result<Box<dyn Reader>> {
 }
 
 impl Reader for Pack {
-    fn get(&mut self, name: &str) -> Result<usize> {
-        let key = key(name);
+    fn get(&mut self, wanted: &Wanted) -> Result<usize> {
+        let key = key(&wanted.name);
         let u32_at = |at: usize| u32::from_le_bytes(self.0[at..at + 4].try_into().expect("four bytes")) as usize;
         let bucket = (u32::from_be_bytes([key[0], key[1], key[2], key[3]]) >> (32 - BITS)) as usize;
         let rows = &self.0[(4 << BITS) + 4..];

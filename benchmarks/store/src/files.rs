@@ -1,6 +1,6 @@
 //! A file for each value, in 256 folders; the digest stands in front of the value.
 
-use crate::population::{Population, key};
+use crate::population::{Population, Wanted, key};
 use crate::{Backend, Reader};
 use anyhow::{Result, ensure};
 use std::fmt::Write as _;
@@ -36,8 +36,8 @@ fn open(folder: &Path) -> Result<Box<dyn Reader>> {
 }
 
 impl Reader for Files {
-    fn get(&mut self, name: &str) -> Result<usize> {
-        let bytes = std::fs::read(path(&self.0, &key(name)))?;
+    fn get(&mut self, wanted: &Wanted) -> Result<usize> {
+        let bytes = std::fs::read(path(&self.0, &key(&wanted.name)))?;
         ensure!(blake3::hash(&bytes[64..]).as_bytes()[..] == bytes[..32], "damaged");
         Ok(bytes.len() - 64)
     }

@@ -1,6 +1,6 @@
 //! LMDB, by way of `heed`; the digest stands in front of the value.
 
-use crate::population::{Population, key};
+use crate::population::{Population, Wanted, key};
 use crate::{Backend, Reader};
 use anyhow::{Context, Result, ensure};
 use heed::types::Bytes;
@@ -33,9 +33,9 @@ fn open(folder: &Path) -> Result<Box<dyn Reader>> {
 }
 
 impl Reader for Opened {
-    fn get(&mut self, name: &str) -> Result<usize> {
+    fn get(&mut self, wanted: &Wanted) -> Result<usize> {
         let transaction = self.0.read_txn()?;
-        let bytes = self.1.get(&transaction, &key(name))?.context("a value")?;
+        let bytes = self.1.get(&transaction, &key(&wanted.name))?.context("a value")?;
         ensure!(blake3::hash(&bytes[64..]).as_bytes()[..] == bytes[..32], "damaged");
         Ok(bytes.len() - 64)
     }

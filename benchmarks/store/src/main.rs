@@ -17,7 +17,7 @@ mod sqlite;
 mod sync;
 
 use anyhow::{Context, Result, bail};
-use population::Population;
+use population::{Population, Wanted};
 use std::path::{Path, PathBuf};
 
 /// One way to keep values by key.
@@ -33,7 +33,7 @@ pub(crate) struct Backend {
 /// An open database.
 pub(crate) trait Reader {
     /// Finds a value, checks it, and says how long it is. The key is derived from the name in here.
-    fn get(&mut self, name: &str) -> Result<usize>;
+    fn get(&mut self, wanted: &Wanted) -> Result<usize>;
 }
 
 pub(crate) const BACKENDS: [Backend; 7] =
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
         }
         ["upkeep", what, folder] => plans::upkeep(what, Path::new(folder)),
         // What a new process does: one get, and the time of opening and getting on its output.
-        ["cold", backend, folder, name] => measure::cold(backend, Path::new(folder), name),
+        ["cold", backend, folder, name, digest] => measure::cold(backend, Path::new(folder), &Wanted::parse(name, digest)?),
         _ => bail!("usage: store-benchmark prepare FOLDER MATERIAL [MOST] | run FOLDER | rates FOLDER MATERIAL | plans FOLDER [MOST]"),
     }
 }
@@ -71,8 +71,10 @@ fn read(material: &Path) -> Result<Vec<u8>> {
 
 fn prepare(folder: &Path, material: &Path, sizes: &[usize]) -> Result<()> {
     let material = read(material)?;
+    std::fs::create_dir_all(folder)?;
     for &size in sizes {
         let population = Population::new(&material, size);
+        population::write_wanted(folder, &population)?;
         for backend in &BACKENDS {
             let place = place(folder, backend, size);
             if place.join("filled").exists() {

@@ -1,7 +1,7 @@
 //! Measuring: rounds over all backends in a new random order each, medians.
 
-use crate::population::{VALUES, name};
-use crate::{BACKENDS, Backend, hipplan, place};
+use crate::population::{VALUES, Wanted, wanted};
+use crate::{BACKENDS, Backend, place};
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -9,36 +9,37 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// New processes a backend, size and number of entries; half of them after the files were dropped from memory.
-const COLD_ROUNDS: usize = 30;
+/// New processes a backend, size and number of entries; every fifth after the files were dropped from memory.
+const COLD_ROUNDS: usize = 75;
 /// Gets in one process.
 const WARM_ROUNDS: usize = 9;
 
 /// Prints all tables.
 pub(crate) fn run(folder: &Path, sizes: &[usize]) -> Result<()> {
     let sizes: Vec<usize> = sizes.iter().copied().filter(|&size| place(folder, &BACKENDS[0], size).join("filled").exists()).collect();
-    for (label, bytes, count) in VALUES {
+    for (label, bytes, _) in VALUES {
         for &size in &sizes {
+            let values = wanted(folder, size, bytes)?;
             let mut rows: Vec<[Vec<f64>; 3]> = BACKENDS.iter().map(|_| Default::default()).collect();
             for round in 0..COLD_ROUNDS {
                 for at in shuffled(BACKENDS.len(), round) {
                     let backend = &BACKENDS[at];
                     let place = place(folder, backend, size);
-                    let name = name(bytes, (round * 7) % count);
-                    let is_dropped = round % 2 == 1;
+                    let value = &values[(round * 7) % values.len()];
+                    let is_dropped = round % 5 == 4;
                     if is_dropped {
                         drop_from_memory(&place)?;
                     } else {
                         // In memory for sure.
-                        cold_in_child(backend, &place, &name)?;
+                        cold_in_child(backend, &place, value)?;
                     }
-                    rows[at][usize::from(is_dropped)].push(cold_in_child(backend, &place, &name)?);
+                    rows[at][usize::from(is_dropped)].push(cold_in_child(backend, &place, value)?);
                 }
             }
             for round in 0..WARM_ROUNDS {
                 for at in shuffled(BACKENDS.len(), round) {
                     let backend = &BACKENDS[at];
-                    rows[at][2].push(warm(backend, &place(folder, backend, size), bytes, count)?);
+                    rows[at][2].push(warm(backend, &place(folder, backend, size), &values)?);
                 }
             }
             print_table(label, size, &rows);
@@ -63,48 +64,35 @@ fn print_table(label: &str, size: usize, rows: &[[Vec<f64>; 3]]) {
 }
 
 /// Microseconds of one get of each value in turn, in a process that has got all of them before.
-fn warm(backend: &Backend, place: &Path, bytes: usize, count: usize) -> Result<f64> {
-    let names: Vec<String> = (0..count).map(|i| name(bytes, i)).collect();
-    know(backend, place, &names)?;
+fn warm(backend: &Backend, place: &Path, values: &[Wanted]) -> Result<f64> {
     let mut reader = (backend.open)(place)?;
-    for name in &names {
-        ensure!(reader.get(name)? == bytes);
+    for value in values {
+        ensure!(reader.get(value)? as u64 == value.digest.size);
     }
     let mut times = Vec::new();
-    for name in names.iter().cycle().take(64) {
+    for value in values.iter().cycle().take(64) {
         let start = Instant::now();
-        ensure!(reader.get(name)? == bytes);
+        ensure!(reader.get(value)? as u64 == value.digest.size);
         times.push(start.elapsed().as_secs_f64() * 1e6);
     }
     Ok(median(&times))
 }
 
 /// A new process that opens and gets; microseconds inside it.
-fn cold_in_child(backend: &Backend, place: &Path, name: &str) -> Result<f64> {
-    let child = Command::new(std::env::current_exe()?).args(["cold", backend.name]).arg(place).arg(name).output()?;
+fn cold_in_child(backend: &Backend, place: &Path, value: &Wanted) -> Result<f64> {
+    let child =
+        Command::new(std::env::current_exe()?).args(["cold", backend.name]).arg(place).args([&value.name, &value.digest()]).output()?;
     ensure!(child.status.success(), "{}: {}", backend.name, String::from_utf8_lossy(&child.stderr));
     Ok(String::from_utf8(child.stdout)?.trim().parse()?)
 }
 
 /// The child.
-pub(crate) fn cold(backend: &str, place: &Path, name: &str) -> Result<()> {
+pub(crate) fn cold(backend: &str, place: &Path, value: &Wanted) -> Result<()> {
     let backend = BACKENDS.iter().find(|known| known.name == backend).context("a backend")?;
-    know(backend, place, &[name.to_owned()])?;
     let start = Instant::now();
     let mut reader = (backend.open)(place)?;
-    reader.get(name)?;
+    reader.get(value)?;
     println!("{}", start.elapsed().as_secs_f64() * 1e6);
-    Ok(())
-}
-
-fn know(backend: &Backend, place: &Path, names: &[String]) -> Result<()> {
-    if ![hipplan::BACKEND.name, hipplan::BUNDLE.name].contains(&backend.name) {
-        return Ok(());
-    }
-    for name in names {
-        let digest = hipplan::digest_of(place, name)?;
-        hipplan::KNOWN.with_borrow_mut(|known| known.insert(name.clone(), digest));
-    }
     Ok(())
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn run(folder: &Path, sizes: &[usize]) -> Result<()> {
     let open = |size: usize| Ok((size, Store::open(place(size).join("store"), Mode::ReadOnly)?));
     lookups(&sizes.iter().map(|&size| open(size)).collect::<Result<Vec<_>>>()?)?;
     println!(
-        "\n| a process | entries | time | entries a second | bytes a second | resident memory it came to |\n|---|---:|---:|---:|---:|---:|"
+        "\n| a process | entries | time | entries a second | bytes a second | memory of its own at the end | most resident memory |\n|---|---:|---:|---:|---:|---:|---:|"
     );
     for &size in sizes {
         for what in ["lookups", "verify", "gc"] {
@@ -185,7 +185,13 @@ pub(crate) fn upkeep(what: &str, folder: &Path) -> Result<()> {
     };
     let seconds = start.elapsed().as_secs_f64();
     let rate = if what == "lookups" { "-".to_owned() } else { format!("{:.0} MB", bytes as f64 / 1e6 / seconds) };
-    let grown = memory()?.most.saturating_sub(before.now);
-    println!("| {what} | {entries} | {seconds:.2} s | {:.0} | {rate} | {:.1} MB |", entries as f64 / seconds, grown as f64 / 1024.0);
+    let after = memory()?;
+    let grown = |memory: u64| memory.saturating_sub(before.now) as f64 / 1024.0;
+    println!(
+        "| {what} | {entries} | {seconds:.2} s | {:.0} | {rate} | {:.1} MB | {:.1} MB |",
+        entries as f64 / seconds,
+        grown(after.now),
+        grown(after.most)
+    );
     Ok(())
 }

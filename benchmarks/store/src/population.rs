@@ -1,5 +1,9 @@
 //! What is stored: values of two sizes made of real code objects, and small ones that fill up.
 
+use anyhow::{Context, Result};
+use hipplan_serialize::{ContentHash, Digest};
+use std::path::{Path, PathBuf};
+
 /// Sizes of the values that are fetched, and how many there are of each.
 pub(crate) const VALUES: [(&str, usize, usize); 2] = [("60 KB", 60_000, 64), ("1 MB", 1_000_000, 16)];
 /// Size of the others.
@@ -48,8 +52,50 @@ impl Population {
     }
 }
 
+/// A value that is fetched.
+///
+/// A plan that names a code object holds its digest, as a `.kdb` is asked by the code object's name: each way takes what its users have.
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) digest: Digest,
+}
+
+impl Wanted {
+    /// From the name and what [`digest`](Self::digest) is written as.
+    pub(crate) fn parse(name: &str, digest: &str) -> Result<Self> {
+        let (hex, size) = digest.split_once(':').context("a digest and a size")?;
+        let hash = blake3::Hash::from_hex(hex)?;
+        Ok(Self { name: name.to_owned(), digest: Digest { hash: ContentHash(*hash.as_bytes()), size: size.parse()? } })
+    }
+
+    /// As a word that [`parse`](Self::parse) reads.
+    pub(crate) fn digest(&self) -> String {
+        format!("{}:{}", self.digest.hash, self.digest.size)
+    }
+}
+
+/// Writes down what the values that are fetched are, for [`wanted`].
+pub(crate) fn write_wanted(folder: &Path, population: &Population) -> Result<()> {
+    let large = population.values().take(VALUES.iter().map(|(.., count)| count).sum());
+    let lines: String =
+        large.map(|(name, value)| Wanted { name, digest: Digest::of(&value) }).map(|w| format!("{}\t{}\n", w.name, w.digest())).collect();
+    Ok(std::fs::write(wanted_file(folder, population.size), lines)?)
+}
+
+/// The values of one size among so many.
+pub(crate) fn wanted(folder: &Path, entries: usize, bytes: usize) -> Result<Vec<Wanted>> {
+    let lines = std::fs::read_to_string(wanted_file(folder, entries)).context("read what is wanted: prepare first")?;
+    let all = lines.lines().map(|line| line.split_once('\t').context("a tab").and_then(|(name, digest)| Wanted::parse(name, digest)));
+    let all: Vec<Wanted> = all.collect::<Result<_>>()?;
+    Ok(all.into_iter().filter(|wanted| wanted.digest.size == bytes as u64).collect())
+}
+
+fn wanted_file(folder: &Path, entries: usize) -> PathBuf {
+    folder.join(format!("wanted-{entries}"))
+}
+
 /// The name of a value, as a kernel has a file name and options.
-pub(crate) fn name(size: usize, i: usize) -> String {
+fn name(size: usize, i: usize) -> String {
     format!("kernel_{i}.cpp.o -mcpu=gfx90a -DSIZE={size}")
 }
 

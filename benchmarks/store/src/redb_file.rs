@@ -1,6 +1,6 @@
 //! redb; the digest stands in front of the value.
 
-use crate::population::{Population, key};
+use crate::population::{Population, Wanted, key};
 use crate::{Backend, Reader};
 use anyhow::{Context, Result, ensure};
 use redb::{Database, ReadableDatabase, TableDefinition};
@@ -30,10 +30,10 @@ fn open(folder: &Path) -> Result<Box<dyn Reader>> {
 }
 
 impl Reader for Opened {
-    fn get(&mut self, name: &str) -> Result<usize> {
+    fn get(&mut self, wanted: &Wanted) -> Result<usize> {
         let transaction = self.0.begin_read()?;
         let table = transaction.open_table(TABLE)?;
-        let found = table.get(&key(name))?.context("a value")?;
+        let found = table.get(&key(&wanted.name))?.context("a value")?;
         let bytes = found.value();
         ensure!(blake3::hash(&bytes[64..]).as_bytes()[..] == bytes[..32], "damaged");
         Ok(bytes.len() - 64)

@@ -1,6 +1,6 @@
 //! MIOpen's way: one SQLite table of bzip2 blobs under a text key, with the MD5 of what is unpacked.
 
-use crate::population::Population;
+use crate::population::{Population, Wanted};
 use crate::{Backend, Reader};
 use anyhow::{Result, ensure};
 use bzip2::Compression;
@@ -67,8 +67,8 @@ fn open(folder: &Path) -> Result<Box<dyn Reader>> {
 }
 
 impl Reader for Database {
-    fn get(&mut self, name: &str) -> Result<usize> {
-        let (file, options) = name.split_once(' ').unwrap_or((name, ""));
+    fn get(&mut self, wanted: &Wanted) -> Result<usize> {
+        let (file, options) = wanted.name.split_once(' ').unwrap_or((&wanted.name, ""));
         // The values stand in the text of the query, as MIOpen puts them there.
         let text = format!(
             "SELECT kernel_blob, kernel_hash, uncompressed_size FROM kern_db WHERE (kernel_name = '{file}') AND (kernel_args = '{options}');"

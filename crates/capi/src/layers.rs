@@ -4,12 +4,11 @@ use crate::failure::Failure;
 use crate::types::{HIPPLAN_OPEN_DEGRADE, HIPPLAN_OPEN_READ_ONLY, HIPPLAN_STORE};
 use hipplan_exec::{CodeObjects, Loaders};
 use hipplan_serialize::{AlignedBytes, Digest, GraphKey, PlanRef, Policy, SelectionKey};
-use hipplan_store::{LayerOptions, Lookup, Mode, PlanBytes, SignaturePolicy, Store};
+use hipplan_store::{LayerOptions, Lookup, Mode, NamedLayer, PlanBytes, SignaturePolicy, Store};
 use std::collections::HashSet;
 use std::ffi::{CStr, OsStr};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
 const NO_STORE: &str = "no store: name one, or set HIPPLAN_STORE; `hipplan store where` says why no other place is used";
 
@@ -25,34 +24,40 @@ impl Layers {
     /// one at all.
     pub(crate) fn open(paths: &[&CStr], flags: u32) -> Result<Self, Failure> {
         let (read_only, degrade) = (flags & HIPPLAN_OPEN_READ_ONLY != 0, flags & HIPPLAN_OPEN_DEGRADE != 0);
-        let mut paths: Vec<PathBuf> = paths.iter().map(|path| OsStr::from_bytes(path.to_bytes()).into()).collect();
+        // What a program names is a path, whatever it begins with; the environment may name a policy before one.
+        let named = |path: &&CStr| NamedLayer { path: OsStr::from_bytes(path.to_bytes()).into(), signatures: None };
+        let mut layers: Vec<NamedLayer> = paths.iter().map(named).collect();
         let mut has_own = true;
-        if paths.is_empty() {
+        if layers.is_empty() {
             let mut location = hipplan_store::locate(None);
             match location.settle() {
-                Ok(path) => paths.push(path.to_owned()),
+                Ok(path) => layers.push(NamedLayer { path: path.to_owned(), signatures: None }),
                 Err(_) if !location.layers.is_empty() => has_own = false,
                 Err(_) if degrade => tracing::warn!("{NO_STORE}; no plan will be found"),
                 Err(_) => return Err(Failure::new(HIPPLAN_STORE, NO_STORE)),
             }
-            paths.append(&mut location.layers);
+            layers.append(&mut location.layers);
         }
-        if let Some(i) = paths.iter().position(|path| path.as_os_str().is_empty()) {
+        if let Some(i) = layers.iter().position(|layer| layer.path.as_os_str().is_empty()) {
             return Err(Failure::argument(format!("the name of store {i} is empty")));
         }
-        // The first folder is the caller's own. What is read below it, and a bundle in its place, must be signed as the environment says.
-        let options = match LayerOptions::from_environment() {
-            Ok(options) => options,
-            // Nobody is trusted where it is not understood who is.
-            Err(error) if degrade => {
-                tracing::warn!(cause = %error, "no layer below the plan store is read");
-                LayerOptions { signatures: SignaturePolicy::Require, trusted: Vec::new() }
-            }
-            Err(error) => return Err(Failure::new(HIPPLAN_STORE, error.to_string())),
-        };
         let own = LayerOptions::default();
         let mut store: Option<Store> = None;
-        for (i, path) in paths.iter().enumerate() {
+        let mut is_warned = false;
+        for (i, layer) in layers.iter().enumerate() {
+            let path = &layer.path;
+            // The first folder is the caller's own. What is read below it, and a bundle in its place, must be signed as the environment says.
+            let options = match layer.options() {
+                Ok(options) => options,
+                // Nobody is trusted where it is not understood who is.
+                Err(error) if degrade => {
+                    if !std::mem::replace(&mut is_warned, true) {
+                        tracing::warn!(cause = %error, "no layer below the plan store is read whose signatures this is about");
+                    }
+                    LayerOptions { signatures: SignaturePolicy::Require, trusted: Vec::new() }
+                }
+                Err(error) => return Err(Failure::new(HIPPLAN_STORE, error.to_string())),
+            };
             let is_first = has_own && i == 0;
             // A bundle is served, and never written. Another file is no store.
             let is_own = is_first && !path.is_file();

@@ -276,6 +276,19 @@ fn a_bundle_is_served_as_a_layer_of_the_environment_and_as_the_first_store() {
         assert_eq!(unsafe { hipplan_compile(library.0, bytes.as_ptr().cast(), bytes.len()) }, HIPPLAN_STORE);
         assert!(last_error().contains("can be compiled into"), "{}", last_error());
     }
+    // Signatures are required of all, and nobody has signed it: the environment may name it as one that need not be.
+    let keys = folder.path().join("keys");
+    std::fs::write(&keys, hipplan_store::SecretKey::from_seed([3; 32]).public().to_string()).expect("written");
+    for (prefix, good) in [("off=", true), ("", false), ("require=", false)] {
+        let mut layers = std::ffi::OsString::from(prefix);
+        layers.push(&bundle);
+        let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));
+        again.args(["a_bundle_is_served_as_a_layer_of_the_environment_and_as_the_first_store", "--exact"]);
+        again.env_clear().env(CHILD, "1").env("HIPPLAN_LAYERS", &layers).env("TMPDIR", folder.path());
+        again.env("HIPPLAN_STORE", &new).env("HIPPLAN_SIGNATURES", "require").env("HIPPLAN_TRUSTED_KEYS", &keys);
+        let output = again.output().expect("started");
+        assert_eq!(output.status.success(), good, "{prefix} {output:?}");
+    }
     for place in [Some(&new), None] {
         let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));
         again.args(["a_bundle_is_served_as_a_layer_of_the_environment_and_as_the_first_store", "--exact"]);

@@ -2,8 +2,8 @@
 
 use crate::{Global, output, remote};
 use anyhow::{Context, bail};
-use hipplan::{LayerOptions, Location, Mode, Store, StoreError};
-use std::path::{Path, PathBuf};
+use hipplan::{LayerOptions, Location, Mode, NamedLayer, Store, StoreError};
+use std::path::Path;
 
 /// What the option, the environment and the user's folders say.
 pub(crate) fn locate(global: &Global) -> Location {
@@ -58,20 +58,22 @@ pub(crate) fn layer_options() -> anyhow::Result<LayerOptions> {
 }
 
 /// Those that are named by options, then those of the environment.
-fn layers(global: &Global, location: &Location) -> Vec<PathBuf> {
-    global.layer.iter().chain(&location.layers).cloned().collect()
+fn layers(global: &Global, location: &Location) -> Vec<NamedLayer> {
+    of_options(global).chain(location.layers.iter().cloned()).collect()
+}
+
+/// The layers that are named by options.
+pub(crate) fn of_options(global: &Global) -> impl Iterator<Item = NamedLayer> {
+    global.layer.iter().map(|name| NamedLayer::of(name.as_os_str()))
 }
 
 /// The store with these layers below it.
-fn layered(mut store: Option<Store>, layers: Vec<PathBuf>) -> anyhow::Result<Option<Store>> {
-    if layers.is_empty() {
-        return Ok(store);
-    }
-    let options = layer_options()?;
-    for path in layers {
+fn layered(mut store: Option<Store>, layers: Vec<NamedLayer>) -> anyhow::Result<Option<Store>> {
+    for layer in layers {
+        let options = layer.options()?;
         let opened = match store {
-            Some(store) => store.with_layer_options(&path, &options),
-            None => Store::open_layer_options(&path, &options),
+            Some(store) => store.with_layer_options(&layer.path, &options),
+            None => Store::open_layer_options(&layer.path, &options),
         };
         store = Some(opened.context("layer")?);
     }

@@ -41,8 +41,9 @@ struct Global {
     /// Store folder [default: $HIPPLAN_STORE, else one of the user's cache folder; `hipplan store where` tells]
     #[arg(long, global = true, value_name = "DIR")]
     store: Option<std::path::PathBuf>,
-    /// Bundle, or folder of another store, to be read below the store; may be given several times, before those of $HIPPLAN_LAYERS
-    #[arg(long, global = true, value_name = "PATH")]
+    /// Bundle, or folder of another store, to be read below the store, as PATH, or as off=PATH, warn=PATH or require=PATH where it has a
+    /// policy of signatures of its own; may be given several times, before those of $HIPPLAN_LAYERS
+    #[arg(long, global = true, value_name = "[POLICY=]PATH")]
     layer: Vec<std::path::PathBuf>,
     #[command(flatten)]
     remote: remote::RemoteArgs,

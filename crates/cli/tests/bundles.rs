@@ -179,3 +179,52 @@ fn what_is_not_signed_as_it_must_be_is_not_read() {
     let row = &report["bundles"][0];
     assert_eq!((code, &row["signature_problem"], row["problems"].as_array().map(Vec::len)), (1, &Value::Null, Some(1)), "{report:#}");
 }
+
+#[test]
+fn a_signed_bundle_stands_beside_an_unsigned_layer() {
+    let scratch = Scratch::new();
+    let [graph, other] = filled(&scratch);
+    for (name, graph) in [("site", &graph), ("mine", &other)] {
+        assert_eq!(scratch.run(&["bundle", "export", "-o", &format!("{name}.hpbundle"), "--store", "origin", graph]).code, 0);
+    }
+    assert_eq!(scratch.run(&["compile", &other, "--store", "folder"]).code, 0);
+    assert_eq!(scratch.run(&["bundle", "keygen", "key"]).code, 0);
+    assert_eq!(scratch.run(&["bundle", "sign", "site.hpbundle", "--key", "key"]).code, 0);
+    let run = |graph: &str, layers: &[&str], variables: &[(&str, &str)]| {
+        let layers = layers.iter().flat_map(|layer| ["--layer", layer]);
+        let args: Vec<&str> = ["run", graph, "--store", "none"].into_iter().chain(layers).collect();
+        Ran::of(&scratch.hipplan(&args).envs(variables.iter().copied()).output().expect("started"))
+    };
+    let (keys, required) = (("HIPPLAN_TRUSTED_KEYS", "key.pub"), ("HIPPLAN_SIGNATURES", "require"));
+    for mine in ["mine.hpbundle", "folder"] {
+        let off = format!("off={mine}");
+        for graph in [&graph, &other] {
+            // A policy for the one, and none for all; a policy for all, and none for the other.
+            for (layers, variables) in [
+                (["require=site.hpbundle", mine], &[keys][..]),
+                (["site.hpbundle", &off], &[keys, required]),
+                (["warn=site.hpbundle", mine], &[keys]),
+            ] {
+                let ran = run(graph, &layers, variables);
+                assert!(ran.code == 0 && ran.err.is_empty(), "{layers:?} {ran:?}");
+                let list = layers.join(":");
+                let ran = run(graph, &[], &[variables, &[("HIPPLAN_LAYERS", &list)]].concat());
+                assert!(ran.code == 0 && ran.err.is_empty(), "{list} {ran:?}");
+            }
+        }
+    }
+    // Without that the one is in the way of the other.
+    let ran = run(&graph, &["site.hpbundle", "mine.hpbundle"], &[keys, required]);
+    assert!(ran.code == 2 && ran.err.contains("mine.hpbundle") && ran.err.contains("no signature"), "{ran:?}");
+    assert_eq!(run(&other, &["site.hpbundle", "folder"], &[keys, required]).code, 2, "an unsigned folder has nothing");
+    // What is named as one that must be signed is not read where it is not, or where nobody is trusted.
+    let ran = run(&other, &["require=mine.hpbundle"], &[keys]);
+    assert!(ran.code == 2 && ran.err.contains("mine.hpbundle") && ran.err.contains("no signature"), "{ran:?}");
+    let ran = run(&graph, &["require=site.hpbundle"], &[]);
+    assert!(ran.code == 2 && ran.err.contains("\"require\"") && ran.err.contains("HIPPLAN_TRUSTED_KEYS"), "{ran:?}");
+    // A path that begins so.
+    std::fs::rename(scratch.path("mine.hpbundle"), scratch.path("require=mine.hpbundle")).expect("renamed");
+    assert_eq!(run(&other, &["./require=mine.hpbundle"], &[]).code, 0);
+    let doctor = Ran::of(&scratch.hipplan(&["doctor", "--layer", "require=site.hpbundle"]).env(keys.0, keys.1).output().expect("started"));
+    assert!(doctor.out.contains("site.hpbundle, signatures require"), "{doctor:?}");
+}

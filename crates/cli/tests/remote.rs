@@ -23,9 +23,14 @@ fn a_command_that_was_built_without_it_says_so() {
 mod scripted;
 
 #[cfg(feature = "remote")]
+#[path = "../../remote/tests/servers/s3.rs"]
+mod s3;
+
+#[cfg(feature = "remote")]
 mod with_remote {
     use super::Scratch;
     use super::common::Ran;
+    use super::s3::{self, S3};
     use super::scripted::{Answer, Server, closed_port, status};
     use serde_json::{Value, json};
     use std::collections::HashMap;
@@ -99,6 +104,60 @@ mod with_remote {
         drop(server);
         let url = format!("http://{}", closed_port());
         let ran = Ran::of(&compile(&scratch, "fresh", &url, &["--require-precompiled"]).output().expect("started"));
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let (code, verified) = scratch.json(&["verify", "--store", "fresh"]);
+        assert_eq!(code, 0, "{verified}");
+    }
+
+    /// The recipe of docs/fleet.md and docs/remote.md: machines that share no folder and one bucket of a real S3 server, a part for each.
+    #[test]
+    fn a_fleet_shares_one_bucket_of_s3() {
+        const MACHINES: usize = 4;
+        let (scratch, s3) = (Scratch::new(), S3::start());
+        log(&scratch);
+        let endpoint = format!("http://{}", s3.address);
+        let variables = [
+            ("AWS_ENDPOINT_URL", endpoint.as_str()),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_ACCESS_KEY_ID", s3::KEY),
+            ("AWS_SECRET_ACCESS_KEY", s3::SECRET),
+        ];
+        let machine = |store: &str, more: &[&str]| {
+            let mut command = compile(&scratch, store, "s3://plans/fleet/resnet", more);
+            command.envs(variables);
+            command
+        };
+        let count = |ran: &Ran, of: &str| report(ran)["counters"][of].as_u64().expect("a number") as usize;
+        // Each part twice at once, as a scheduler does that takes a machine for lost.
+        let parts = (1..=MACHINES).flat_map(|part| [(part, "a"), (part, "b")]);
+        let machines: Vec<_> = parts
+            .map(|(part, of)| {
+                let (store, shard) = (format!("machine-{part}{of}"), format!("{part}/{MACHINES}"));
+                machine(&store, &["--shard", &shard, "--jobs", "1"]).spawn().expect("started")
+            })
+            .collect();
+        let mut compiled = 0;
+        for machine in machines {
+            let ran = Ran::of(&machine.wait_with_output().expect("ended"));
+            assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+            compiled += count(&ran, "compiled");
+        }
+        assert!((PROBLEMS..=2 * PROBLEMS).contains(&compiled), "{compiled}");
+        let files = s3.files();
+        let in_bucket = |folder: &str| files.iter().filter(|path| path.contains(&format!("fleet/resnet/v1/{folder}/"))).count();
+        assert_eq!([in_bucket("plan"), in_bucket("plan-record")], [PROBLEMS; 2], "{files:?}");
+        // The job's end, on one of them: nothing is left to be put.
+        let mut push = scratch.hipplan(&["store", "push", "--store", "machine-1a", "--remote", "s3://plans/fleet/resnet"]);
+        push.env("HIPPLAN_REMOTE_PATIENCE", "600").envs(variables);
+        let ran = Ran::of(&push.output().expect("started"));
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_eq!(s3.files(), files);
+
+        // A machine with nothing finds all, compiles nothing, and has it then.
+        let ran = Ran::of(&machine("fresh", &[]).output().expect("started"));
+        assert_eq!((ran.code, count(&ran, "compiled")), (0, 0), "{ran:?}");
+        drop(s3);
+        let ran = scratch.run(&["compile", "train.log", "--store", "fresh", "--require-precompiled"]);
         assert_eq!(ran.code, 0, "{ran:?}");
         let (code, verified) = scratch.json(&["verify", "--store", "fresh"]);
         assert_eq!(code, 0, "{verified}");

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Scratch, tree};
 
-const CHECKS: [&str; 8] = ["publish", "replace", "sync", "stamps", "locks", "mapping", "processes", "kills"];
+const CHECKS: [&str; 10] = ["publish", "replace", "sync", "stamps", "locks", "mapping", "damage", "limits", "processes", "kills"];
 
 #[test]
 fn a_folder_is_tried_and_left_as_it_was() {

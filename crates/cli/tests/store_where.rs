@@ -36,6 +36,8 @@ fn where_tells_the_place_and_why_not_elsewhere() {
     assert!(ran.code == 0 && ran.out.ends_with("layer 1, of HIPPLAN_LAYERS: bundle: read as a bundle\n"), "{ran:?}");
     let ran = layered("bundle:missing");
     assert!(ran.code == 1 && ran.out.contains("layer 2, of HIPPLAN_LAYERS: missing: "), "{ran:?}");
+    let ran = layered("require=bundle");
+    assert!(ran.code == 0 && ran.out.ends_with("layer 1, of HIPPLAN_LAYERS: bundle: read as a bundle, signatures require\n"), "{ran:?}");
     // Options come before the variable.
     let ran =
         Ran::of(&scratch.hipplan(&["store", "where", "--layer", "bundle"]).env("HIPPLAN_LAYERS", "missing").output().expect("started"));
@@ -45,6 +47,7 @@ fn where_tells_the_place_and_why_not_elsewhere() {
     );
     let (code, place) = scratch.json(&["store", "where", "--layer", "missing"]);
     assert_eq!((code, place["layers"][0]["source"].as_str()), (1, Some("--layer")), "{place:#}");
+    assert!(place["layers"][0]["signatures"].is_null(), "{place:#}");
     assert_eq!(tree(&scratch.path("")), before, "nothing is created by asking");
 }
 

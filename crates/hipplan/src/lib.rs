@@ -69,9 +69,9 @@ pub use hipplan_serialize::{
     engine_id_of_text, engine_id_text, explain, floors, form, graph, hipdnn, json, ops,
 };
 pub use hipplan_store::{
-    BundleFacts, ExportReport, ExportedPlan, ImportReport, LayerOptions, LayerOptionsError, MergeReport, PublicKey, SecretKey,
-    SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
-    wrap_bundle,
+    BundleFacts, ExportReport, ExportedPlan, ImportReport, LayerOptions, LayerOptionsError, MergeReport, NamedLayer, PublicKey, SecretKey,
+    SignaturePolicy, SignatureStanding, bundle_facts, bundle_facts_with, is_wrapped, merge_bundles, merge_bundles_with, read_trusted_keys,
+    sign_bundle, unwrap_bundle, wrap_bundle,
 };
 pub use hipplan_store::{Candidate, Location, LocationSource, Verdict as LocationVerdict, locate, look_at_layer};
 pub use hipplan_store::{

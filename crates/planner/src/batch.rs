@@ -2,7 +2,7 @@
 
 use crate::compile::{CompileError, Request};
 use crate::ensure::{Ensured, ensure};
-use crate::keeper::Keeper;
+use crate::keeper::{Grouped, Keeper};
 use crate::lack::{Lack, LackReason};
 use crate::provider::{ProviderRefusal, Providers, Refusal, Site};
 use crate::shard::Shard;
@@ -11,6 +11,7 @@ use hipplan_store::{CompactOptions, Persisted, Store, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Compilations from which on their plans are kept together: fewer are in the store sooner if each is kept at once.
 const MANY: usize = 16;
@@ -177,7 +178,8 @@ impl Progress for () {
 /// jobs, and whether the shards of the batch were compiled one after the other, at once, or not as shards at all.
 ///
 /// Plans of a large batch are kept [together](hipplan_store::Group), in a few packs. A kill loses those that have not been written: at most a
-/// fifth of the time that the batch took so far.
+/// fifth of the time that the batch took so far. What takes a tenth of a second or longer to compile is kept at once: no kill loses it, other
+/// processes that wait for it find it, and if there is much of it, it is folded into a pack in the end.
 pub fn compile_batch(
     store: &Store,
     items: &[BatchItem],
@@ -224,7 +226,8 @@ pub fn compile_batch(
     }
 
     let group = (work.len() >= MANY && !providers.requires_precompiled()).then(|| store.group());
-    let keeper = group.as_ref().map_or(Keeper::Store(store), Keeper::Group);
+    let at_once = AtomicUsize::new(0);
+    let keeper = group.as_ref().map_or(Keeper::Store(store), |group| Keeper::Group(Grouped { group, store, at_once: &at_once }));
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Outcome)>> = Mutex::new(Vec::with_capacity(work.len()));
     let compile_some = || {
@@ -251,18 +254,22 @@ pub fn compile_batch(
         if let Some(reason) = not_kept(group.commit()) {
             rows.iter_mut().for_each(|row| note_not_kept(store, &mut row.outcome, &reason));
         }
-        fold_packs(store);
+        if rows.iter().any(|row| matches!(row.outcome, Outcome::Compiled { .. })) {
+            fold(store, at_once.into_inner() >= MANY);
+        }
     }
     BatchReport { rows, elsewhere }
 }
 
-/// Makes few packs of many, those of other batches too.
-fn fold_packs(store: &Store) {
+/// Makes few packs of many, and one of loose `files`, those of other batches too; unless somebody is about to do so.
+fn fold(store: &Store, files: bool) {
     let mut options = CompactOptions::default();
-    options.files = false;
-    // There are more files than there might be, and nothing else.
+    options.files = files;
+    options.only_alone = true;
+    options.wait = Duration::from_secs(2);
+    // Otherwise there are more files than there might be, and nothing else.
     if let Err(error) = store.compact(&options, &()) {
-        tracing::info!(store = %store.root().display(), cause = %error, "the packs of the batch stay as they are");
+        tracing::info!(store = %store.root().display(), cause = %error, "the files of the batch stay as they are");
     }
 }
 

@@ -8,6 +8,7 @@ use crate::provider::Providers;
 use hipplan_exec::RestoreMiss;
 use hipplan_serialize::{Canonical, Digest, GraphKey, PlanKey, PlanRef, SelectionKey};
 use hipplan_store::{Lookup, Miss, Persisted, PlanBytes, Store, StoreError, TurnOptions, Turned};
+use std::time::Instant;
 
 /// What [`ensure_plan`] did.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub fn ensure_plan(store: &Store, canonical: &Canonical, request: &Request<'_>, 
 }
 
 /// [`ensure_plan`], and for a plan that was compiled, why that of the store would not do. What was compiled goes to the keeper, which is of
-/// this store; those who wait for it meanwhile find it only if it is kept at once.
+/// this store; what was expensive goes into the store at once.
 pub(crate) fn ensure(
     store: &Store,
     keeper: Keeper<'_>,
@@ -86,7 +87,9 @@ pub(crate) fn ensure(
         Turned::Mine(turn) => turn,
     };
     providers.counters().miss(lack.as_ref().map_or(LackReason::Missing, |lack| lack.reason));
+    let began = Instant::now();
     let plan = compile_canonical(canonical, &request, providers)?;
+    let keeper = keeper.after(began.elapsed());
     whole.retain(|other| other.key != plan.plan_ref.key);
     whole.insert(0, plan.plan_ref);
     let mut persisted = put(keeper, &plan, &whole)?;

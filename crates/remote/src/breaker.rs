@@ -164,7 +164,7 @@ impl Breaker {
 }
 
 /// A time so far away that it cannot be told is a year.
-fn after(now: Instant, wait: Duration) -> Instant {
+pub(crate) fn after(now: Instant, wait: Duration) -> Instant {
     now.checked_add(wait).unwrap_or(now + Duration::from_secs(365 * 86400))
 }
 

@@ -1,6 +1,6 @@
 //! One request, as it runs in the background thread.
 
-use crate::breaker::{Breaker, Permit};
+use crate::breaker::{Breaker, Permit, after};
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::wrap;
@@ -56,7 +56,7 @@ impl Clock<'_> {
     /// patience. Nobody has patience with a probe.
     async fn wait<T>(&self, bytes: u64, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let mut work = pin!(work);
-        let due = self.start.checked_add(self.shared.options.allowance(bytes)).unwrap_or(self.start);
+        let due = after(self.start, self.shared.options.allowance(bytes));
         if let Ok(result) = timeout_at(due.into(), &mut work).await {
             return result;
         }
@@ -64,7 +64,7 @@ impl Clock<'_> {
             let now = Instant::now();
             let left = self.shared.breaker.overdue(now);
             let _overdue = Overdue(&self.shared.breaker);
-            if let Ok(result) = timeout_at((now + left).into(), work).await {
+            if let Ok(result) = timeout_at(after(now, left).into(), work).await {
                 return result;
             }
         }
@@ -128,4 +128,35 @@ pub(crate) async fn put(shared: &Shared, permit: Permit, path: &Path, wrapped: B
         send(PutMode::Overwrite).await
     };
     clock.wait(size, work).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object_store::memory::InMemory;
+    use std::time::Duration;
+
+    /// What comes of waiting for an answer that takes a moment, where nothing is allowed without patience or patience without end.
+    fn waited(in_time: Duration, patience: Duration, permit: Permit) -> Result<u32, Failure> {
+        let options = Options { in_time, patience, ..Options::default() };
+        let breaker = Breaker::new(&options);
+        let shared = Shared { store: Arc::new(InMemory::new()), breaker, options, unconditional: AtomicBool::new(false) };
+        let clock = Clock { shared: &shared, permit, start: Instant::now() };
+        let answer = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Ok(5)
+        };
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(clock.wait(0, answer))
+    }
+
+    #[test]
+    fn what_may_take_for_ever_is_waited_for() {
+        for long in [Duration::MAX, Duration::from_secs(u64::MAX / 2)] {
+            assert!(matches!(waited(long, Duration::ZERO, Permit::Probe), Ok(5)), "{long:?}");
+            assert!(matches!(waited(Duration::ZERO, long, Permit::Wait), Ok(5)), "{long:?}");
+            assert!(matches!(waited(long, long, Permit::Wait), Ok(5)), "{long:?}");
+        }
+        assert!(matches!(waited(Duration::ZERO, Duration::ZERO, Permit::Wait), Err(Failure::TimedOut { .. })));
+        assert!(matches!(waited(Duration::ZERO, Duration::MAX, Permit::Probe), Err(Failure::TimedOut { .. })));
+    }
 }

@@ -5,7 +5,7 @@ mod common;
 #[path = "servers/s3.rs"]
 mod s3;
 
-use common::{name, noise, open, there_and_back, unhurried};
+use common::{name, noise, open, there_and_back, unhurried, unhurried_with};
 use hipplan_remote::Options;
 use hipplan_store::{EntryKind, RemoteErrorKind, RemoteTier};
 use s3::{KEY, S3, SECRET};
@@ -13,14 +13,14 @@ use s3::{KEY, S3, SECRET};
 #[test]
 fn entries_of_every_kind_there_and_back() {
     let s3 = S3::start();
-    there_and_back(&open("s3://plans/team/a", s3.options()));
-    there_and_back(&open("s3://plans", s3.options()));
+    there_and_back(&open("s3://plans/team/a", unhurried_with(s3.settings())));
+    there_and_back(&open("s3://plans", unhurried_with(s3.settings())));
 }
 
 #[test]
 fn keys_and_bytes_are_what_the_documents_say() {
     let s3 = S3::start();
-    let remote = open("s3://plans/team", s3.options());
+    let remote = open("s3://plans/team", unhurried_with(s3.settings()));
     assert_eq!(remote.name(), "s3://plans/team");
     let entry = vec![5; 1000];
     remote.put(EntryKind::Plan, &name(1), &entry).unwrap();
@@ -37,16 +37,16 @@ fn keys_and_bytes_are_what_the_documents_say() {
 #[test]
 fn another_process_finds_what_one_has_put() {
     let s3 = S3::start();
-    open("s3://plans/p", s3.options()).put(EntryKind::Blob, &name(1), b"entry").unwrap();
-    let other = open("s3://plans/p", s3.options());
+    open("s3://plans/p", unhurried_with(s3.settings())).put(EntryKind::Blob, &name(1), b"entry").unwrap();
+    let other = open("s3://plans/p", unhurried_with(s3.settings()));
     assert_eq!(other.get(EntryKind::Blob, &name(1), 5).unwrap().as_deref(), Some(&b"entry"[..]));
-    assert_eq!(open("s3://plans/q", s3.options()).get(EntryKind::Blob, &name(1), 5).unwrap(), None);
+    assert_eq!(open("s3://plans/q", unhurried_with(s3.settings())).get(EntryKind::Blob, &name(1), 5).unwrap(), None);
 }
 
 #[test]
 fn blobs_and_plans_are_put_once_and_records_are_replaced() {
     let s3 = S3::start();
-    let (first, second) = (open("s3://plans", s3.options()), open("s3://plans", s3.options()));
+    let (first, second) = (open("s3://plans", unhurried_with(s3.settings())), open("s3://plans", unhurried_with(s3.settings())));
     for (kind, stays) in [(EntryKind::Blob, true), (EntryKind::Plan, true), (EntryKind::PlanRecord, false), (EntryKind::Selection, false)] {
         first.put(kind, &name(1), b"first").unwrap();
         second.put(kind, &name(1), b"second").unwrap();
@@ -58,20 +58,20 @@ fn blobs_and_plans_are_put_once_and_records_are_replaced() {
 #[test]
 fn what_was_got_and_is_put_again_was_bad_and_is_replaced() {
     let s3 = S3::start();
-    let remote = open("s3://plans", s3.options());
+    let remote = open("s3://plans", unhurried_with(s3.settings()));
     remote.put(EntryKind::Blob, &name(1), b"good").unwrap();
     let file = s3.bucket().join(s3.files().into_iter().find(|file| file.starts_with("v1/blob")).unwrap());
     // A whole entry with wrong content: only the store, which knows the hash, can tell.
-    open("s3://plans", s3.options()).put(EntryKind::Blob, &name(2), b"evil").unwrap();
+    open("s3://plans", unhurried_with(s3.settings())).put(EntryKind::Blob, &name(2), b"evil").unwrap();
     let other = s3.files().into_iter().find(|found| found.starts_with("v1/blob") && !file.ends_with(found)).unwrap();
     std::fs::copy(s3.bucket().join(other), &file).unwrap();
-    let reader = open("s3://plans", s3.options());
+    let reader = open("s3://plans", unhurried_with(s3.settings()));
     assert_eq!(reader.get(EntryKind::Blob, &name(1), 9).unwrap().as_deref(), Some(&b"evil"[..]));
     reader.put(EntryKind::Blob, &name(1), b"good").unwrap();
     assert_eq!(reader.get(EntryKind::Blob, &name(1), 9).unwrap().as_deref(), Some(&b"good"[..]));
     // One that does not even unpack.
     std::fs::write(&file, b"garbage").unwrap();
-    let reader = open("s3://plans", s3.options());
+    let reader = open("s3://plans", unhurried_with(s3.settings()));
     let error = reader.get(EntryKind::Blob, &name(1), 9).unwrap_err();
     assert!(error.message.contains("damaged there"), "{}", error.message);
     reader.put(EntryKind::Blob, &name(1), b"good").unwrap();
@@ -81,7 +81,7 @@ fn what_was_got_and_is_put_again_was_bad_and_is_replaced() {
 #[test]
 fn limits_hold() {
     let s3 = S3::start();
-    let remote = open("s3://plans", s3.options());
+    let remote = open("s3://plans", unhurried_with(s3.settings()));
     let entry = noise(5000);
     remote.put(EntryKind::Blob, &name(1), &entry).unwrap();
     assert_eq!(remote.get(EntryKind::Blob, &name(1), 5000).unwrap().unwrap(), entry);
@@ -114,7 +114,7 @@ fn wrong_credentials_are_said_and_never_shown() {
 #[test]
 fn many_threads_share_one_remote_inside_and_outside_of_a_runtime() {
     let s3 = S3::start();
-    let remote = open("s3://plans", s3.options());
+    let remote = open("s3://plans", unhurried_with(s3.settings()));
     let job = |of: u8| {
         let entry = noise(usize::from(of) * 1000);
         remote.put(EntryKind::Blob, &name(of), &entry).unwrap();
@@ -146,7 +146,7 @@ fn settings_that_nobody_knows_are_refused() {
 fn many_processes_share_one_bucket() {
     let entry = |of: u8| noise(1000 + usize::from(of));
     if let Some(address) = std::env::var_os("HIPPLAN_TEST_S3") {
-        let remote = open("s3://plans/fleet", s3::options_for(address.to_str().unwrap().parse().unwrap()));
+        let remote = open("s3://plans/fleet", unhurried_with(s3::settings(address.to_str().unwrap().parse().unwrap(), s3::SECRET)));
         for of in 0..20 {
             remote.put(EntryKind::Blob, &name(of), &entry(of)).unwrap();
             remote.put(EntryKind::Selection, &name(of), &entry(of)).unwrap();
@@ -170,7 +170,7 @@ fn many_processes_share_one_bucket() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
-    let remote = open("s3://plans/fleet", s3.options());
+    let remote = open("s3://plans/fleet", unhurried_with(s3.settings()));
     for of in 0..20 {
         assert_eq!(remote.get(EntryKind::Blob, &name(of), 1 << 20).unwrap(), Some(entry(of)));
     }

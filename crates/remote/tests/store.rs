@@ -6,7 +6,7 @@ mod common;
 #[path = "servers/s3.rs"]
 mod s3;
 
-use common::open;
+use common::{open, unhurried_with};
 use hipplan_remote::Remote;
 use hipplan_serialize::SelectionKey;
 use hipplan_store::{EntryKind, Lookup, Mode, Persisted, RemoteOptions, RemoteTier, Store};
@@ -32,7 +32,7 @@ fn what_one_machine_puts_another_finds_and_keeps() {
     let key = SelectionKey([7; 32]);
     let blob = common::noise(100_000);
     let (plan, digest) = {
-        let writer = machine(&folder.path().join("writer"), open("s3://plans/fleet", s3.options()), true);
+        let writer = machine(&folder.path().join("writer"), open("s3://plans/fleet", unhurried_with(s3.settings())), true);
         let digest = writer.put_blob(&blob).unwrap().id;
         let plan = writer.put_plan(PLAN).unwrap().id;
         assert!(matches!(writer.put_selection(&key, &[plan]).unwrap(), Persisted::New));
@@ -41,7 +41,7 @@ fn what_one_machine_puts_another_finds_and_keeps() {
     assert_eq!(s3.files().iter().filter(|file| file.starts_with("fleet/v1/")).count(), 4, "{:?}", s3.files());
 
     let place = folder.path().join("reader");
-    let reader = machine(&place, open("s3://plans/fleet", s3.options()), false);
+    let reader = machine(&place, open("s3://plans/fleet", unhurried_with(s3.settings())), false);
     assert_eq!(hit(reader.find_selection(&key)).plans, [plan]);
     assert_eq!(hit(reader.find_plan(&plan.key)), plan);
     assert_eq!(hit(reader.get_plan(&plan)).bytes(), PLAN);
@@ -59,7 +59,7 @@ fn a_damaged_entry_is_a_miss_and_the_next_put_repairs_it() {
     let s3 = S3::start();
     let folder = tempfile::tempdir().unwrap();
     let blob = common::noise(10_000);
-    let writer = machine(&folder.path().join("writer"), open("s3://plans", s3.options()), true);
+    let writer = machine(&folder.path().join("writer"), open("s3://plans", unhurried_with(s3.settings())), true);
     let digest = writer.put_blob(&blob).unwrap().id;
     let hex = digest.hash.to_string();
     let file = s3.files().into_iter().find(|file| file.starts_with("v1/blob") && file.ends_with(&hex[2..])).unwrap();
@@ -67,14 +67,14 @@ fn a_damaged_entry_is_a_miss_and_the_next_put_repairs_it() {
     let good = std::fs::read(&file).unwrap();
     // Entries of one size, of a smaller and of a larger one that unpack, and one that does not.
     let others = [vec![7; 10_000], vec![7; 9_999], vec![7; 10_001]].map(|other| {
-        let remote = open("s3://plans/other", s3.options());
+        let remote = open("s3://plans/other", unhurried_with(s3.settings()));
         remote.put(EntryKind::Blob, &common::name(other.len() as u8), &other).unwrap();
         let name = common::name(other.len() as u8).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         std::fs::read(s3.bucket().join(format!("other/v1/blob/{}/{}", &name[..2], &name[2..]))).unwrap()
     });
     for (at, bad) in others.into_iter().chain([b"garbage".to_vec()]).enumerate() {
         std::fs::write(&file, &bad).unwrap();
-        let reader = machine(&folder.path().join(format!("reader-{at}")), open("s3://plans", s3.options()), true);
+        let reader = machine(&folder.path().join(format!("reader-{at}")), open("s3://plans", unhurried_with(s3.settings())), true);
         assert!(reader.get_blob(&digest).hit().is_none(), "{at}");
         assert_eq!(reader.put_blob(&blob).unwrap().id, digest);
         assert!(std::fs::read(&file).unwrap() == good, "{at}: the bucket has the good one again");

@@ -93,11 +93,23 @@ pub(crate) fn check_loose(
             check_plan(name, path, &bytes)?;
             Ok(Sound::Plan(PlanBytes::of_checked(bytes)))
         }
-        EntryKind::PlanRecord | EntryKind::Selection => check_record(kind, name, path, &read()?).map(Sound::Record),
+        EntryKind::PlanRecord | EntryKind::Selection => read_record(kind, name, path, file, limits).map(Sound::Record),
     }
 }
 
-/// The same of bytes that are in memory already.
+/// The record in a file.
+pub(crate) fn read_record(
+    kind: EntryKind,
+    name: &[u8; 32],
+    path: &Path,
+    file: &fs::OpenFile,
+    limits: &Limits,
+) -> Result<Record, StoreError> {
+    check_rows(path, record::rows_in(file.size()), limits)?;
+    check_record(kind, name, path, &file.read().map_err(StoreError::io("read", path))?)
+}
+
+/// The same as of a file, of bytes that are in memory already.
 pub(crate) fn check_bytes(kind: EntryKind, name: &[u8; 32], path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     match kind {
         EntryKind::Blob => check_content(path, "content hash", &ContentHash(*blake3::hash(bytes).as_bytes()), &ContentHash(*name)),

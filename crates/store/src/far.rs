@@ -1,16 +1,18 @@
 //! The far tier as a store uses it: asked last, written last, never trusted, never in the way.
 
 use crate::layer::{Directory, open_plan};
+use crate::memo::Memo;
 use crate::plans::PlanBytes;
 use crate::record::{self, Record, RecordError, RecordKind};
 use crate::targets::targets;
+use crate::turn::{self, Purpose};
 use crate::{Blob, EntryKind, Persisted, RemoteError, RemoteErrorKind, RemoteTier, Selection, Store, StoreError};
 use hipplan_serialize::aligned::aligned_copy;
 use hipplan_serialize::{Digest, PlanKey, PlanRef, SelectionKey};
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Absent entries that are remembered, so that a miss asks the far tier once a process; beyond this number all are forgotten.
 const MOST_ABSENT: usize = 4096;
@@ -25,7 +27,7 @@ pub struct RemoteOptions {
 }
 
 /// Entries that could not be put there, which are remembered so that nothing that names them is put there either. Beyond this number
-/// nothing is put any more.
+/// nothing that names others is put any more.
 const MOST_LOST: usize = 1 << 16;
 
 type Name = (EntryKind, [u8; 32]);
@@ -35,9 +37,14 @@ type Name = (EntryKind, [u8; 32]);
 pub(crate) struct Far {
     tier: Arc<dyn RemoteTier>,
     options: RemoteOptions,
-    absent: Mutex<HashSet<Name>>,
-    lost: Mutex<HashSet<Name>>,
-    warned: Mutex<HashSet<RemoteErrorKind>>,
+    absent: Memo<HashSet<Name>>,
+    /// Whoever takes a name for lost, or does not remember one, because others are slow would do so for the life of the process: so they are
+    /// waited for.
+    lost: Memo<HashSet<Name>>,
+    /// More is lost than is remembered, or it is not to be had in the child of a fork.
+    loses_track: AtomicBool,
+    /// Kinds of failures, a bit each.
+    warned: AtomicU32,
 }
 
 /// Why an entry was not put there.
@@ -50,12 +57,13 @@ pub(crate) enum NotPut {
 
 impl Far {
     pub(crate) fn new(tier: Arc<dyn RemoteTier>, options: RemoteOptions) -> Self {
-        Self { tier, options, absent: Mutex::default(), lost: Mutex::default(), warned: Mutex::default() }
+        let (loses_track, warned) = (AtomicBool::new(false), AtomicU32::new(0));
+        Self { tier, options, absent: Memo::default(), lost: Memo::of_this_process(), loses_track, warned }
     }
 
     /// The bytes of an entry, unchecked. That they cannot be had is a miss, of which one warning a kind is logged.
     fn get(&self, kind: EntryKind, name: &[u8; 32], max: u64) -> Option<Vec<u8>> {
-        if !self.options.read || self.absent.lock().unwrap_or_else(PoisonError::into_inner).contains(&(kind, *name)) {
+        if !self.options.read || self.absent.get().is_some_and(|absent| absent.contains(&(kind, *name))) {
             return None;
         }
         match self.tier.get(kind, name, max) {
@@ -66,11 +74,12 @@ impl Far {
                 None
             }
             Ok(None) => {
-                let mut absent = self.absent.lock().unwrap_or_else(PoisonError::into_inner);
-                if absent.len() >= MOST_ABSENT {
-                    absent.clear();
+                if let Some(mut absent) = self.absent.get() {
+                    if absent.len() >= MOST_ABSENT {
+                        absent.clear();
+                    }
+                    absent.insert((kind, *name));
                 }
-                absent.insert((kind, *name));
                 None
             }
             Err(error) => {
@@ -89,25 +98,36 @@ impl Far {
 
     /// Puts an entry there, unless something that it names could not be put: no name ever leads to what is not there.
     pub(crate) fn try_put(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> Result<(), NotPut> {
-        self.absent.lock().unwrap_or_else(PoisonError::into_inner).remove(&(kind, *name));
+        if let Some(mut absent) = self.absent.get() {
+            absent.remove(&(kind, *name));
+        }
         let is_whole = self.has_all(kind, name, bytes);
         let put = if is_whole { self.tier.put(kind, name, bytes).map_err(NotPut::Failed) } else { Err(NotPut::NamesWhatIsNot) };
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        if put.is_ok() {
-            lost.remove(&(kind, *name));
-        } else if lost.len() < MOST_LOST {
-            lost.insert((kind, *name));
+        match self.lost.get_for_sure() {
+            Some(mut lost) if put.is_ok() => _ = lost.remove(&(kind, *name)),
+            Some(mut lost) if lost.len() < MOST_LOST => _ = lost.insert((kind, *name)),
+            // Not put before counts as not put still.
+            None if put.is_ok() => {}
+            Some(_) | None => self.loses_track.store(true, Ordering::Relaxed),
         }
         put
     }
 
-    /// Whether all that an entry names has been put, as far as this process has to do with it.
+    /// Whether all that an entry names has been put, as far as this process has to do with it. Where that is not known, it has not.
     fn has_all(&self, kind: EntryKind, name: &[u8; 32], bytes: &[u8]) -> bool {
-        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-        if lost.is_empty() || kind == EntryKind::Blob {
+        if kind == EntryKind::Blob {
             return true;
         }
-        lost.len() < MOST_LOST && !targets(kind, name, bytes).iter().any(|target| lost.contains(&target.key()))
+        if self.loses_track.load(Ordering::Relaxed) {
+            return false;
+        }
+        let is_lost = |key: Name| self.lost.get_for_sure().is_none_or(|lost| lost.contains(&key));
+        match self.lost.get_for_sure().map(|lost| lost.is_empty()) {
+            Some(true) => true,
+            // Looked at one by one: there may be many, and others want to get at it.
+            Some(false) => !targets(kind, name, bytes).iter().any(|target| is_lost(target.key())),
+            None => false,
+        }
     }
 
     /// One warning for each kind of failure. That a tier rests after a failure is no news.
@@ -115,8 +135,8 @@ impl Far {
         if error.kind == RemoteErrorKind::Resting {
             return;
         }
-        let is_new = self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(error.kind);
-        if is_new {
+        let bit = 1_u32.checked_shl(error.kind as u32).unwrap_or(0);
+        if self.warned.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
             tracing::warn!(tier = self.tier.name(), cause = %error, "an entry was {what} the far tier; work goes on without it");
         }
     }
@@ -237,9 +257,8 @@ impl Store {
             return None;
         }
         self.keep(|layer| {
-            // A lookup waits for nobody who writes. Two who keep what came from afar keep the same; an addition that is lost in that moment
-            // is found by its own request.
-            let _turn = self.turn_to_write_within(layer, &key.0, Duration::ZERO);
+            // A lookup waits for nobody who writes, and takes nothing away that somebody is adding: then the next one keeps it.
+            let Some(_turn) = turn::take_at_once(layer.root(), &key.0, Purpose::Record) else { return Ok(Persisted::Unchanged) };
             // Somebody may have made one meanwhile.
             let (kind, rows) = match layer.record_to_replace(EntryKind::Selection, &key.0, self.limits()) {
                 Ok(None) => (kind, plans.clone()),
@@ -283,7 +302,7 @@ impl Store {
     }
 }
 
-/// Two sets as one: of plans with one key that of the first; as many of the second as there is room for.
+/// Two sets as one, as if the second had been added to before the first: of plans with one key that of the first; as many of the second as there is room for.
 fn united(mut first: Vec<PlanRef>, second: Vec<PlanRef>, most: u32) -> Vec<PlanRef> {
     let keys: HashSet<PlanKey> = first.iter().map(|plan| plan.key).collect();
     let room = (most as usize).saturating_sub(first.len());
@@ -291,4 +310,57 @@ fn united(mut first: Vec<PlanRef>, second: Vec<PlanRef>, most: u32) -> Vec<PlanR
     first.sort_unstable();
     first.dedup();
     first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Takes everything but blobs.
+    #[derive(Debug)]
+    struct Picky;
+
+    impl RemoteTier for Picky {
+        fn get(&self, _: EntryKind, _: &[u8; 32], _: u64) -> Result<Option<Vec<u8>>, RemoteError> {
+            Ok(None)
+        }
+
+        fn put(&self, kind: EntryKind, _: &[u8; 32], _: &[u8]) -> Result<(), RemoteError> {
+            let refused = || RemoteError { kind: RemoteErrorKind::Refused, message: "no blobs".to_owned() };
+            if kind == EntryKind::Blob { Err(refused()) } else { Ok(()) }
+        }
+
+        fn name(&self) -> &str {
+            "picky"
+        }
+    }
+
+    #[test]
+    fn what_is_in_use_for_long_is_neither_lost_nor_lost_track_of() {
+        let far = Far::new(Arc::new(Picky), RemoteOptions { read: true, write: true });
+        let plan = PlanRef { key: PlanKey([1; 32]), root: hipplan_serialize::RootHash([2; 32]), size: 3 };
+        let record = record::encode(RecordKind::Plan, &plan.key.0, &[plan]);
+        let put_record = || far.try_put(EntryKind::PlanRecord, &plan.key.0, &record);
+        let put_blob = || far.try_put(EntryKind::Blob, &[4; 32], b"a blob");
+        for (put, is_put) in [(&put_record as &(dyn Fn() -> Result<(), NotPut> + Sync), true), (&put_blob, false)] {
+            let (tell, told) = mpsc::channel();
+            std::thread::scope(|scope| {
+                let far = &far;
+                scope.spawn(move || {
+                    let _lost = far.lost.get();
+                    tell.send(()).unwrap();
+                    // As one that the system stops for that long.
+                    std::thread::sleep(Duration::from_millis(200));
+                });
+                told.recv().unwrap();
+                assert_eq!(put().is_ok(), is_put);
+            });
+        }
+        assert!(!far.loses_track.load(Ordering::Relaxed));
+        let lost: Vec<_> = far.lost.get().unwrap().iter().copied().collect();
+        assert_eq!(lost, [(EntryKind::Blob, [4; 32])]);
+        assert!(put_record().is_ok());
+    }
 }

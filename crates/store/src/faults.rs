@@ -1,10 +1,10 @@
 //! Warnings, once per cause. The text of the error holds the path.
 
 use crate::StoreError;
-use std::collections::HashSet;
+use crate::memo::Memo;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Causes that are remembered; further faults are counted as misses all the same, but not logged.
 const MOST_CAUSES: usize = 1024;
@@ -12,7 +12,8 @@ const MOST_CAUSES: usize = 1024;
 /// What a store has warned of.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    warned: Mutex<HashSet<PathBuf>>,
+    // Ordered, here and elsewhere in what is opened with a store: a table of hashes would ask the system for random numbers first.
+    warned: Memo<BTreeSet<PathBuf>>,
     not_persisting: AtomicBool,
 }
 
@@ -23,7 +24,8 @@ impl Faults {
         let path = error.path().unwrap_or(Path::new(""));
         let cause = if matches!(error, StoreError::Io { .. }) { Path::new(error.code()) } else { path };
         {
-            let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+            // In a forked child, what its parent has warned of may never be known: better once too few than with each lookup.
+            let Some(mut warned) = self.warned.get() else { return };
             if warned.len() >= MOST_CAUSES || !warned.insert(cause.to_owned()) {
                 return;
             }

@@ -17,7 +17,8 @@ pub(crate) const PINS: &str = "pins";
 
 /// Generation and the first half of the root of a pack, from its file name.
 pub(crate) fn parse_pack(file_name: &str) -> Option<(u32, [u8; 16])> {
-    let (generation, id) = file_name.strip_suffix(".pack")?.split_once('-')?;
+    let (generation, rest) = file_name.split_at_checked(8)?;
+    let id = rest.strip_prefix('-')?.strip_suffix(".pack")?;
     Some((u32::from_be_bytes(hex_bytes(generation)?), hex_bytes(id)?))
 }
 

@@ -39,6 +39,7 @@ mod layout;
 mod limits;
 mod location;
 mod marker;
+mod memo;
 mod outcome;
 mod pack;
 mod plans;
@@ -51,12 +52,13 @@ mod store;
 mod targets;
 mod turn;
 mod upkeep;
+mod waits;
 
 pub use blob::Blob;
 pub use bundle::{
-    BundleFacts, ExportReport, ExportedPlan, ImportReport, KeyError, LayerOptions, LayerOptionsError, MergeReport, PublicKey, SecretKey,
-    SignaturePolicy, SignatureStanding, bundle_facts, is_wrapped, merge_bundles, read_trusted_keys, sign_bundle, unwrap_bundle,
-    wrap_bundle,
+    BundleFacts, ExportReport, ExportedPlan, ImportReport, KeyError, LayerOptions, LayerOptionsError, MergeReport, NamedLayer, PublicKey,
+    SecretKey, SignaturePolicy, SignatureStanding, bundle_facts, bundle_facts_with, is_wrapped, merge_bundles, merge_bundles_with,
+    read_trusted_keys, sign_bundle, unwrap_bundle, wrap_bundle,
 };
 pub use error::StoreError;
 pub use far::RemoteOptions;
@@ -83,9 +85,9 @@ pub use upkeep::{
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     pub use crate::fs::{Hook, Op, Verdict, with_hook};
-    pub use crate::layer::with_longest_wait;
     pub use crate::pack::testing::{FoundRow, OpenPack, maps_in, write_pack};
     pub use crate::upkeep::set_claim_age;
+    pub use crate::waits::with_longest_wait;
 
     /// Waits for the turn at a key, as a store does before it builds.
     pub fn take_turn<T>(

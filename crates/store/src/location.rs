@@ -5,8 +5,9 @@ mod verdict;
 
 pub use verdict::Verdict;
 
+use crate::NamedLayer;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -129,7 +130,7 @@ pub struct Location {
     /// no store, rather than one elsewhere.
     pub chosen: Option<usize>,
     /// The layers below it that `HIPPLAN_LAYERS` names, in order: folders and bundles, separated by `:`, which are only read.
-    pub layers: Vec<PathBuf>,
+    pub layers: Vec<NamedLayer>,
 }
 
 /// Finds out where the store is. Nothing is created.
@@ -154,7 +155,7 @@ pub fn locate_with(explicit: Option<&Path>, variable: &dyn Fn(&str) -> Option<Os
     }
     let layers = variable("HIPPLAN_LAYERS").unwrap_or_default();
     let layers = layers.as_bytes().split(|&byte| byte == b':').filter(|layer| !layer.is_empty());
-    let layers = layers.map(|layer| OsString::from_vec(layer.to_vec()).into()).collect();
+    let layers = layers.map(|layer| NamedLayer::of(OsStr::from_bytes(layer))).collect();
     Location { candidates, chosen, layers }
 }
 

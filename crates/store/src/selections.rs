@@ -1,8 +1,7 @@
 //! Selections: which plans answer a request, and in which order.
 
-use crate::entry::check_limit;
 use crate::layer::{Directory, check_rows};
-use crate::record::{self, RecordKind};
+use crate::record::{self, Record, RecordKind};
 use crate::{EntryKind, Lookup, Persisted, Store, StoreError};
 use hipplan_serialize::{PlanRef, SelectionKey};
 use std::cell::Cell;
@@ -50,40 +49,64 @@ impl Store {
     /// # Errors
     /// As of [`put_selection`](Self::put_selection).
     pub fn add_to_set(&self, key: &SelectionKey, plan: &PlanRef) -> Result<Persisted, StoreError> {
-        let path = || EntryKind::Selection.file(self.root(), &key.0);
-        let mut rows = Vec::new();
+        let mut made = None;
         let persisted = self.put(|layer| {
-            if matches!(layer.record(EntryKind::Selection, &key.0, self.limits()), Ok(Some(record)) if record.rows.contains(plan)) {
+            if let Ok(Some(record)) = layer.record(EntryKind::Selection, &key.0, self.limits())
+                && record.rows.contains(plan)
+                && layer.holds(EntryKind::Selection, &key.0, &record::encode(record.kind, &key.0, &record.rows))?
+            {
                 return Ok(Persisted::Unchanged);
             }
             // Somebody else's addition is read before it is replaced.
             let _turn = self.turn_to_write(layer, &key.0);
-            rows = match layer.record_to_replace(EntryKind::Selection, &key.0, self.limits()) {
-                Ok(Some(record)) => record.rows,
-                Ok(None) => Vec::new(),
-                // What is damaged is built again.
-                Err(error) if error.is_damage() => Vec::new(),
-                Err(error) => return Err(error),
+            let there = self.record_to_add_to(layer, key)?;
+            let record = match there {
+                // Another process may not have come to its last sync.
+                Some(there) if there.rows.contains(plan) => there,
+                there => {
+                    if self.own_plans(layer, key, &[*plan])?.is_empty() {
+                        return Ok(Persisted::Unchanged);
+                    }
+                    self.set_with(layer, key, there.map(|there| there.rows).unwrap_or_default(), &[*plan])?
+                }
             };
-            if rows.contains(plan) {
-                return Ok(Persisted::Unchanged);
-            }
-            rows.retain(|other| other.key != plan.key);
-            rows.push(*plan);
-            rows.sort_unstable();
-            rows.dedup();
-            let own = self.own_plans(layer, key, &[*plan])?;
-            if own.is_empty() {
-                return Ok(Persisted::Unchanged);
-            }
-            let max = u64::from(self.limits().max_record_rows);
-            check_limit(&path(), "number of rows", rows.len() as u64, "max_record_rows", max)?;
-            layer.publish_record(EntryKind::Selection, RecordKind::Set, &key.0, &rows)
+            let persisted = layer.publish_record(EntryKind::Selection, record.kind, &key.0, &record.rows)?;
+            made = Some(record);
+            Ok(persisted)
         })?;
-        if persisted.is_news() {
-            self.put_far(EntryKind::Selection, &key.0, &record::encode(RecordKind::Set, &key.0, &rows));
+        if persisted.is_news()
+            && let Some(record) = made
+        {
+            self.put_far(EntryKind::Selection, &key.0, &record::encode(record.kind, &key.0, &record.rows));
         }
         Ok(persisted)
+    }
+
+    /// The record that something is about to be added to.
+    pub(crate) fn record_to_add_to(&self, layer: &Directory, key: &SelectionKey) -> Result<Option<Record>, StoreError> {
+        match layer.record_to_replace(EntryKind::Selection, &key.0, self.limits()) {
+            // What is damaged is built again.
+            Err(error) if error.is_damage() => Ok(None),
+            result => result,
+        }
+    }
+
+    /// The set of these plans and of those that are added to them, of which the last one of a key stays.
+    pub(crate) fn set_with(
+        &self,
+        layer: &Directory,
+        key: &SelectionKey,
+        mut rows: Vec<PlanRef>,
+        added: &[PlanRef],
+    ) -> Result<Record, StoreError> {
+        for plan in added {
+            rows.retain(|other| other.key != plan.key);
+            rows.push(*plan);
+        }
+        rows.sort_unstable();
+        rows.dedup();
+        check_rows(&EntryKind::Selection.file(layer.root(), &key.0), rows.len() as u64, self.limits())?;
+        Ok(Record { kind: RecordKind::Set, rows })
     }
 
     /// The plans that answer a request: those of each layer behind those of the layers before it; where no layer has any, those of the far

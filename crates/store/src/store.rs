@@ -5,12 +5,16 @@ use crate::far::Far;
 use crate::layer::{Bundle, Directory, Layer};
 use crate::turn::Purpose;
 use crate::{
-    LayerOptions, Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, VerifyReport, faults,
-    fs, turn,
+    LayerOptions, Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, UpkeepProgress,
+    VerifyReport, faults, fs, turn, waits,
 };
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How long others are waited for who read and replace a record. That takes a moment, and writing the pack of a group some seconds; who takes
+/// longer has been stopped.
+const WAIT_OF_WRITERS: Duration = Duration::from_secs(30);
 
 /// What a caller means to do with a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,8 +163,13 @@ impl Store {
     ///
     /// Writes nothing, logs nothing, and may run beside readers and writers.
     pub fn verify(&self) -> VerifyReport {
+        self.verify_with(&())
+    }
+
+    /// As [`verify`](Self::verify), telling how far it has come.
+    pub fn verify_with(&self, progress: &dyn UpkeepProgress) -> VerifyReport {
         let mut all = VerifyReport::default();
-        self.layers.iter().for_each(|layer| all.add(layer.verify(&self.limits)));
+        self.layers.iter().for_each(|layer| all.add(layer.verify(&self.limits, progress)));
         all
     }
 
@@ -239,17 +248,14 @@ impl Store {
 
     /// Keeps others from writing what is about to be read and replaced. Where that is not to be had, work goes on.
     pub(crate) fn turn_to_write(&self, layer: &Directory, key: &[u8; 32]) -> Option<Turn> {
-        // Reading and replacing a record takes a moment, writing the pack of a group some seconds; who takes longer has been stopped.
-        self.turn_to_write_within(layer, key, Duration::from_secs(30))
+        self.turns_to_write(layer, [key]).pop()
     }
 
-    /// The same, with another wait.
-    pub(crate) fn turn_to_write_within(&self, layer: &Directory, key: &[u8; 32], wait: Duration) -> Option<Turn> {
-        let options = TurnOptions { wait, ..TurnOptions::default() };
-        match turn::take::<()>(Some(layer.root()), key, Purpose::Record, &options, &mut || None) {
-            Turned::Mine(turn) => Some(turn),
-            Turned::Found(()) => None,
-        }
+    /// The same for several keys, which are waited for together no longer than one. Who takes several takes them in an order that is the same
+    /// for all.
+    pub(crate) fn turns_to_write<'k>(&self, layer: &Directory, keys: impl IntoIterator<Item = &'k [u8; 32]>) -> Vec<Turn> {
+        let options = TurnOptions { wait: waits::at_most(WAIT_OF_WRITERS), ..TurnOptions::default() };
+        turn::take_all(layer.root(), keys.into_iter(), Purpose::Record, &options)
     }
 
     /// Runs a put into the layer in front.

@@ -1,5 +1,6 @@
 //! `hipplan verify`
 
+use crate::progress::Steps;
 use crate::{Exit, Global, inputs, location, output};
 use hipplan::form::{self, Form};
 use hipplan::hipdnn::container::{self, Finding};
@@ -35,7 +36,9 @@ impl Verify {
 
 pub(super) fn verify_store(global: &Global) -> anyhow::Result<Exit> {
     let store = location::listed(global)?;
-    let report = store.verify();
+    let steps = Steps::new(global);
+    let report = store.verify_with(&steps);
+    drop(steps);
     let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     let records = report.plan_records + report.selection_records;
     if global.json {

@@ -33,6 +33,13 @@ pub(crate) fn unhurried() -> Options {
     options
 }
 
+/// The same with settings that lead to a server.
+pub(crate) fn unhurried_with(settings: Vec<(String, String)>) -> Options {
+    let mut options = unhurried();
+    options.settings = settings;
+    options
+}
+
 pub(crate) fn open(address: &str, options: Options) -> Remote {
     Remote::open(address, options).unwrap()
 }

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "every test program uses a part of it, and unwraps as tests do")]
 
-use hipplan_remote::Options;
 use hyper_util::rt::TokioIo;
 use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
@@ -53,8 +52,9 @@ impl S3 {
         Self { address, folder, _alive: alive }
     }
 
-    pub(crate) fn options(&self) -> Options {
-        options_for(self.address)
+    /// Settings that lead to it.
+    pub(crate) fn settings(&self) -> Vec<(String, String)> {
+        settings(self.address, SECRET)
     }
 
     /// The folder of the bucket.
@@ -79,12 +79,6 @@ pub(crate) fn settings(address: SocketAddr, secret: &str) -> Vec<(String, String
     [("aws_endpoint", endpoint.as_str()), ("aws_region", "us-east-1"), ("aws_access_key_id", KEY), ("aws_secret_access_key", secret)]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .to_vec()
-}
-
-pub(crate) fn options_for(address: SocketAddr) -> Options {
-    let mut options = crate::common::unhurried();
-    options.settings = settings(address, SECRET);
-    options
 }
 
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) {

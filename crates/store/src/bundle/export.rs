@@ -5,7 +5,8 @@ use crate::layer::{Layer, walk};
 use crate::pack::NewEntry;
 use crate::plans::PlanBytes;
 use crate::record::{self, Record, RecordKind};
-use crate::{EntryKind, Store, StoreError};
+use crate::upkeep::Counter;
+use crate::{EntryKind, Store, StoreError, UpkeepProgress};
 use hipplan_serialize::{ContentHash, Digest, GraphKey, PlanKey, PlanRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -55,8 +56,15 @@ struct Collected {
     blobs: BTreeSet<(ContentHash, u64)>,
     plan_records: BTreeMap<PlanKey, PlanRef>,
     selections: BTreeMap<[u8; 32], Record>,
+    /// What compiled the plans.
+    origins: BTreeSet<String>,
     problems: Vec<StoreError>,
 }
+
+/// How a line of provenance about engines begins.
+const ORIGIN: &str = "compiled by ";
+/// More engines than this are told of by their number alone. Nobody has as many, and a store may be full of made-up ones.
+const MOST_ORIGINS: usize = 256;
 
 impl Store {
     /// Writes a bundle of the plans that `choose` wants into `output`: the plans, the blobs that they name, and what of the plan records,
@@ -67,7 +75,8 @@ impl Store {
     ///
     /// Where no plan is chosen, nothing is written, and a file of the name stays as it is.
     ///
-    /// The provenance of the bundle is `provenance` and that of all packs and bundles of the store.
+    /// The provenance of the bundle is `provenance`, that of all packs and bundles of the store, and a line for each engine that has
+    /// compiled plans of it, which follows from the plans alone.
     ///
     /// # Errors
     /// The bundle cannot be written, or would be above a limit; or something went away while it was being written.
@@ -77,8 +86,22 @@ impl Store {
         provenance: &[String],
         choose: &mut dyn FnMut(&ExportedPlan) -> bool,
     ) -> Result<ExportReport, StoreError> {
-        let collected = self.collect(choose)?;
-        let Collected { plans, blobs, plan_records, selections, problems } = collected;
+        self.export_with(output, provenance, choose, &())
+    }
+
+    /// As [`export`](Self::export), telling how far it has come.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn export_with(
+        &self,
+        output: &Path,
+        provenance: &[String],
+        choose: &mut dyn FnMut(&ExportedPlan) -> bool,
+        progress: &dyn UpkeepProgress,
+    ) -> Result<ExportReport, StoreError> {
+        let collected = self.collect(choose, progress)?;
+        let Collected { plans, blobs, plan_records, selections, origins, problems } = collected;
         if plans.is_empty() {
             return Ok(ExportReport { root: None, bytes: 0, plans: Vec::new(), blobs: 0, plan_records: 0, selections: 0, problems });
         }
@@ -105,18 +128,29 @@ impl Store {
         let mut lines: BTreeSet<String> = provenance.iter().cloned().collect();
         for layer in self.layers() {
             for pack in layer.packs().0 {
-                lines.extend(pack.provenance()?);
+                // What they say of engines is of all that was in them once.
+                lines.extend(pack.provenance()?.into_iter().filter(|line| !is_origin(line)));
             }
         }
+        match origins.len() {
+            0..=MOST_ORIGINS => lines.extend(origins),
+            n => drop(lines.insert(format!("{ORIGIN}{n} engines"))),
+        }
         let lines: Vec<String> = lines.into_iter().collect();
-        let (root, bytes) = output::write(output, &entries, &lines, self.limits(), &mut |number, sink| match contents.get(number) {
-            Some(Content::Record(bytes)) => sink(bytes),
-            Some(Content::Plan(plan)) => sink(self.plan_in_layers(plan)?.ok_or_else(|| gone(self, EntryKind::Plan, &plan.root.0))?.bytes()),
-            Some(Content::Blob(blob)) => {
-                let found = self.first(|layer| layer.blob(blob, self.limits()))?;
-                sink(&found.ok_or_else(|| gone(self, EntryKind::Blob, &blob.hash.0))?)
+        let mut counter = Counter::new(progress, "writing", entries.len() as u64);
+        let (root, bytes) = output::write(output, &entries, &lines, self.limits(), &mut |number, sink| {
+            counter.one();
+            match contents.get(number) {
+                Some(Content::Record(bytes)) => sink(bytes),
+                Some(Content::Plan(plan)) => {
+                    sink(self.plan_in_layers(plan)?.ok_or_else(|| gone(self, EntryKind::Plan, &plan.root.0))?.bytes())
+                }
+                Some(Content::Blob(blob)) => {
+                    let found = self.first(|layer| layer.blob(blob, self.limits()))?;
+                    sink(&found.ok_or_else(|| gone(self, EntryKind::Blob, &blob.hash.0))?)
+                }
+                None => Ok(()),
             }
-            None => Ok(()),
         })?;
         Ok(ExportReport {
             root: Some(ContentHash(root)),
@@ -129,7 +163,7 @@ impl Store {
         })
     }
 
-    fn collect(&self, choose: &mut dyn FnMut(&ExportedPlan) -> bool) -> Result<Collected, StoreError> {
+    fn collect(&self, choose: &mut dyn FnMut(&ExportedPlan) -> bool, progress: &dyn UpkeepProgress) -> Result<Collected, StoreError> {
         let mut all = Collected::default();
         // What is in a pack that cannot be opened is left out.
         for layer in self.layers().iter().filter(|layer| layer.is_usable()) {
@@ -137,7 +171,10 @@ impl Store {
         }
         // Plans that something leads to, whether or not they are wanted or good.
         let mut seen: BTreeSet<PlanRef> = BTreeSet::new();
-        for key in self.names(EntryKind::PlanRecord, &mut all.problems) {
+        let keys = self.names(EntryKind::PlanRecord, &mut all.problems);
+        let mut counter = Counter::new(progress, "reading plans", keys.len() as u64);
+        for key in keys {
+            counter.one();
             let record = self.first(|layer| layer.record(EntryKind::PlanRecord, &key, self.limits()));
             match record {
                 Ok(record) => {
@@ -152,7 +189,10 @@ impl Store {
                 Err(error) => all.problems.push(error),
             }
         }
-        for key in self.names(EntryKind::Selection, &mut all.problems) {
+        let keys = self.names(EntryKind::Selection, &mut all.problems);
+        let mut counter = Counter::new(progress, "reading selections", keys.len() as u64);
+        for key in keys {
+            counter.one();
             let Some(mut record) = self.united_record(&key, &mut all.problems) else { continue };
             for plan in &record.rows {
                 if seen.insert(*plan) {
@@ -178,10 +218,11 @@ impl Store {
     fn take_plan(&self, plan: &PlanRef, choose: &mut dyn FnMut(&ExportedPlan) -> bool, all: &mut Collected) {
         let taken = self.good_plan(plan).and_then(|found| {
             let Some(found) = found else { return Ok(None) };
-            let exported = {
+            let (exported, origin) = {
                 let view = found.view();
                 let meta = view.meta();
-                ExportedPlan { plan: *plan, graph: meta.graph_key(), target: meta.target.as_str().to_owned() }
+                let origin = origin(&meta.provider, &meta.engine, &meta.engine_revision);
+                (ExportedPlan { plan: *plan, graph: meta.graph_key(), target: meta.target.as_str().to_owned() }, origin)
             };
             if !choose(&exported) {
                 return Ok(None);
@@ -194,11 +235,12 @@ impl Store {
                 }
                 blobs.push((blob.hash, blob.size));
             }
-            Ok(Some((exported, blobs)))
+            Ok(Some((exported, origin, blobs)))
         });
         match taken {
-            Ok(Some((exported, blobs))) => {
+            Ok(Some((exported, origin, blobs))) => {
                 all.plans.insert(*plan, exported);
+                all.origins.insert(origin);
                 all.blobs.extend(blobs);
             }
             // Not wanted; or a plan that a record names and nobody has, which is what gc leaves for a moment.
@@ -279,7 +321,22 @@ impl Store {
     }
 }
 
-/// The rows of `lower` behind those of `upper`; two sets are united.
+/// What compiled a plan, as a line of provenance, which has no control characters.
+fn origin(provider: &str, engine: &str, revision: &str) -> String {
+    let line = format!("{ORIGIN}provider {provider}, engine {engine}, revision {revision}");
+    line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Whether an export has written a line of provenance, and not a person.
+fn is_origin(line: &str) -> bool {
+    let Some(what) = line.strip_prefix(ORIGIN) else { return false };
+    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    what.strip_prefix("provider ").is_some_and(|rest| rest.contains(", engine ") && rest.contains(", revision "))
+        || what.strip_suffix(" engines").is_some_and(is_number)
+}
+
+/// The rows of `lower` behind those of `upper`; two sets are united. As a lookup that goes through both: so plans of one key all stay, other
+/// than in a set that a plan is added to.
 pub(super) fn behind(upper: Record, lower: Record) -> Record {
     let kind = if upper.kind == lower.kind { upper.kind } else { RecordKind::Selection };
     let mut rows = upper.rows;

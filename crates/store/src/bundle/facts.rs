@@ -3,7 +3,7 @@
 use super::merge::open_any;
 use super::sign::{SignatureStanding, standings};
 use crate::layer::{VerifyReport, verify_bundle};
-use crate::{EntryKind, Limits, StoreError};
+use crate::{EntryKind, Limits, StoreError, UpkeepProgress};
 use hipplan_serialize::ContentHash;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,6 +34,20 @@ pub struct BundleFacts {
 /// # Errors
 /// It is no bundle, or its tables are damaged.
 pub fn bundle_facts(path: &Path, tmp: &Path, verify: bool, limits: &Limits) -> Result<BundleFacts, StoreError> {
+    bundle_facts_with(path, tmp, verify, limits, &())
+}
+
+/// As [`bundle_facts`], telling how far it has come.
+///
+/// # Errors
+/// As there.
+pub fn bundle_facts_with(
+    path: &Path,
+    tmp: &Path,
+    verify: bool,
+    limits: &Limits,
+    progress: &dyn UpkeepProgress,
+) -> Result<BundleFacts, StoreError> {
     let is_wrapped = super::is_wrapped(path)?;
     let pack = Arc::new(open_any(path, tmp, limits)?);
     pack.check_root()?;
@@ -44,6 +58,6 @@ pub fn bundle_facts(path: &Path, tmp: &Path, verify: bool, limits: &Limits) -> R
         entries: EntryKind::ALL.map(|kind| u64::from(pack.len(kind))),
         provenance: pack.provenance()?,
         signatures: standings(&pack)?,
-        report: verify.then(|| verify_bundle(&pack, limits)),
+        report: verify.then(|| verify_bundle(&pack, limits, progress)),
     })
 }

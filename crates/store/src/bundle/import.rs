@@ -1,22 +1,22 @@
 //! Taking a bundle into a store.
 
 use super::export::behind;
-use super::merge::{check_entry, checked_plan, open_any};
+use super::merge::{check_entry, open_any};
 use super::policy::{LayerOptions, Trust};
-use crate::layer::{Directory, packed_record};
+use crate::layer::{Directory, checked_plan, packed_record};
 use crate::layout::PACKS;
 use crate::pack::{NewEntry, Pack, PackRow};
 use crate::plans::{code_objects, missing_code_object};
 use crate::record::{self, Record, RecordKind};
 use crate::turn::Purpose;
-use crate::upkeep::write_on_top;
-use crate::{EntryKind, Limits, Persisted, Store, StoreError, TurnOptions, fs, pack, turn};
+use crate::upkeep::{Awaited, Counter, awaits, loose_or_awaited, write_on_top};
+use crate::{EntryKind, Limits, Persisted, Store, StoreError, TurnOptions, UpkeepProgress, fs, pack, turn};
 use hipplan_serialize::{ContentHash, PlanRef};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The key of the turn that imports take. It is that of no record: none hashes to text.
+/// The key of the turn that imports take, which says to those who wait what they wait for.
 const TURN: [u8; 32] = *b"hipplan: imports take their turn";
 
 /// What an import has taken in, and what it has left out.
@@ -48,7 +48,10 @@ struct Import<'i> {
     limits: &'i Limits,
     entries: Vec<NewEntry>,
     sources: Vec<Source>,
-    /// Selections and sets of the bundle that bring something new: looked at again once the pack is in its place.
+    /// Records in `trash` before others were looked for. A kill may have left them, and they may come back in front of those of packs.
+    awaited: Awaited,
+    /// Records that the pack is to show, or that a pack shows and may hide again. They are looked at once more when the pack is in its place.
+    plan_records: Vec<PlanRef>,
     selections: Vec<([u8; 32], Record)>,
     /// What of the bundle is good and does not hang in the air.
     good: HashSet<(EntryKind, [u8; 32])>,
@@ -68,6 +71,14 @@ impl Store {
     /// # Errors
     /// The layer in front cannot be written; the file is no bundle, its tables are damaged, or it is not signed as it must be.
     pub fn import(&self, bundle: &Path, options: &LayerOptions) -> Result<ImportReport, StoreError> {
+        self.import_with(bundle, options, &())
+    }
+
+    /// As [`import`](Self::import), telling how far it has come.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_with(&self, bundle: &Path, options: &LayerOptions, progress: &dyn UpkeepProgress) -> Result<ImportReport, StoreError> {
         let Some(layer) = self.writable() else { return Err(StoreError::ReadOnly { path: self.root().to_owned() }) };
         let limits = self.limits();
         let mut bundle = open_any(bundle, &layer.temp_folder()?, limits)?;
@@ -80,6 +91,8 @@ impl Store {
             limits,
             entries: Vec::new(),
             sources: Vec::new(),
+            awaited: awaits(layer)?,
+            plan_records: Vec::new(),
             selections: Vec::new(),
             good: HashSet::new(),
             report,
@@ -88,12 +101,15 @@ impl Store {
         let mut turn = None;
         for (kind, number) in EntryKind::ALL.into_iter().zip(0..) {
             if kind == EntryKind::PlanRecord {
-                let taken = turn::take::<()>(Some(layer.root()), &TURN, Purpose::Record, &TurnOptions::default(), &mut || None);
+                let taken = turn::take::<()>(Some(layer.root()), &TURN, Purpose::Import, &TurnOptions::default(), &mut || None);
                 turn = Some(taken);
                 // What is wrong with other packs is no reason to stop.
                 drop(layer.packs().refresh());
+                import.awaited = awaits(layer)?;
             }
+            let mut counter = Counter::new(progress, "checking entries", u64::from(bundle.len(kind)));
             for row in bundle.rows(kind) {
+                counter.one();
                 let row = row?;
                 match import.row(&row) {
                     Ok(Taken::New) => {
@@ -112,7 +128,7 @@ impl Store {
                 import.good.insert((kind, row.name));
             }
         }
-        let report = import.write(self);
+        let report = import.write(self, progress);
         drop(turn);
         report
     }
@@ -150,7 +166,9 @@ impl Import<'_> {
         }
         // As any put: what is in place is stamped and looked at again, so that nobody removes it meanwhile; what is damaged is replaced.
         let bytes = self.bundle.read(row, row.size).map_err(Left::Out)?;
-        let persisted = self.layer.publish(row.kind, &row.name, &bytes).map_err(Left::Store)?;
+        let path = row.kind.file(self.layer.root(), &row.name);
+        let left = |error| if stands_at(&error, &path) { Left::Out(error) } else { Left::Store(error) };
+        let persisted = self.layer.publish(row.kind, &row.name, &bytes).map_err(left)?;
         Ok(if matches!(persisted, Persisted::Unchanged) { Taken::Present } else { Taken::New })
     }
 
@@ -161,7 +179,9 @@ impl Import<'_> {
         }
         match self.layer.require_durable(kind, name, size, |_| missing()) {
             Ok(()) => Ok(()),
-            Err(error @ (StoreError::MissingTarget { .. } | StoreError::Size { .. })) => Err(Left::Out(error)),
+            Err(error @ (StoreError::MissingTarget { .. } | StoreError::Size { .. } | StoreError::FileType { .. })) => {
+                Err(Left::Out(error))
+            }
             Err(error) => Err(Left::Store(error)),
         }
     }
@@ -187,15 +207,13 @@ impl Import<'_> {
             Some(error) => self.report.problems.push(error),
             None => {}
         }
-        let there = match self.layer.record(row.kind, &row.name, self.limits) {
-            Ok(there) => there,
-            // What is damaged is built again.
-            Err(error) if error.is_damage() => None,
-            Err(error) => return Err(Left::Store(error)),
-        };
+        let there = self.there(row.kind, &row.name)?;
         let is_there = there.is_some();
         let joined = join(row.kind, there.clone(), record.clone());
         if there.as_ref() == Some(&joined) {
+            if self.awaited.contains(&(row.kind, row.name)) {
+                self.look_again(row, joined);
+            }
             return Ok(Taken::Present);
         }
         let path = row.kind.file(self.layer.root(), &row.name);
@@ -204,14 +222,37 @@ impl Import<'_> {
             for plan in &record.rows {
                 self.provide_record(plan)?;
             }
-            self.selections.push((row.name, record));
         }
+        self.look_again(row, record);
         // A loose file would hide what is in the pack.
-        if !is_there || fs::status(&path).is_err() {
+        if !is_there || !fs::status(&path).is_ok_and(|status| matches!(status.kind, fs::Kind::File { .. })) {
             let bytes = record::encode(joined.kind, &row.name, &joined.rows);
             self.add(row.kind, row.name, bytes.len() as u64, Source::Made(bytes));
         }
         Ok(Taken::New)
+    }
+
+    /// The record of a key, if it is of use.
+    fn there(&self, kind: EntryKind, name: &[u8; 32]) -> Result<Option<Record>, Left> {
+        match self.layer.record(kind, name, self.limits) {
+            Ok(there) => Ok(there),
+            // What is damaged is built again.
+            Err(error) if error.is_damage() => Ok(None),
+            Err(error) if stands_at(&error, &kind.file(self.layer.root(), name)) => match error {
+                StoreError::FileType { found, .. } if found == fs::Kind::Folder.name() => Err(Left::Out(error)),
+                // Replaced, as a put does.
+                _ => Ok(None),
+            },
+            Err(error) => Err(Left::Store(error)),
+        }
+    }
+
+    /// Has a record looked at when the pack is in its place.
+    fn look_again(&mut self, row: &PackRow, record: Record) {
+        match row.kind {
+            EntryKind::PlanRecord => self.plan_records.extend(record.rows),
+            _ => self.selections.push((row.name, record)),
+        }
     }
 
     /// Readers count on there being a record of a plan that a selection names: one that was damaged in the bundle is made again.
@@ -220,12 +261,10 @@ impl Import<'_> {
         if self.good.contains(&(kind, plan.key.0)) {
             return Ok(());
         }
-        match self.layer.record(kind, &plan.key.0, self.limits) {
-            Ok(Some(_)) => return Ok(()),
-            Ok(None) => {}
-            Err(error) if error.is_damage() => {}
-            Err(error) => return Err(Left::Store(error)),
+        if self.there(kind, &plan.key.0)?.is_some() {
+            return Ok(());
         }
+        self.plan_records.push(*plan);
         let bytes = record::encode(RecordKind::Plan, &plan.key.0, &[*plan]);
         self.add(kind, plan.key.0, bytes.len() as u64, Source::Made(bytes));
         self.good.insert((kind, plan.key.0));
@@ -239,7 +278,7 @@ impl Import<'_> {
             Ok(()) => Ok(true),
             Err(StoreError::MissingTarget { .. }) => Ok(false),
             // Of another size, or no file: replaced, as a put does.
-            Err(StoreError::Size { .. }) => Ok(true),
+            Err(StoreError::Size { .. } | StoreError::FileType { .. }) => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -249,16 +288,20 @@ impl Import<'_> {
         self.sources.push(source);
     }
 
-    /// Writes the pack, then what of the selections it does not show: those that have loose files, and those that somebody has changed
-    /// meanwhile, who may have read before the pack was there. So each is looked at again, at its turn.
-    fn write(mut self, store: &Store) -> Result<ImportReport, StoreError> {
+    /// Writes the pack, then the records that it does not show: those that have loose files or may have one again from `trash`, and selections
+    /// that somebody has changed meanwhile, who may have read before the pack was there. So each is looked at again, at its turn.
+    fn write(mut self, store: &Store, progress: &dyn UpkeepProgress) -> Result<ImportReport, StoreError> {
         if !self.entries.is_empty() {
             let lines = self.bundle.provenance()?;
             let pack = write_on_top(self.layer, || {
-                pack::write(&self.layer.temp_folder()?, &self.entries, &lines, &mut |number, sink| match self.sources.get(number) {
-                    Some(Source::Row(row)) => self.bundle.stream(row, sink),
-                    Some(Source::Made(bytes)) => sink(bytes),
-                    None => Ok(()),
+                let mut counter = Counter::new(progress, "writing", self.entries.len() as u64);
+                pack::write(&self.layer.temp_folder()?, &self.entries, &lines, &mut |number, sink| {
+                    counter.one();
+                    match self.sources.get(number) {
+                        Some(Source::Row(row)) => self.bundle.stream(row, sink),
+                        Some(Source::Made(bytes)) => sink(bytes),
+                        None => Ok(()),
+                    }
                 })
             })?;
             let folder = self.layer.root().join(PACKS);
@@ -267,26 +310,61 @@ impl Import<'_> {
             self.report.pack = Some(pack);
         }
         drop(self.layer.packs().refresh());
+        let plan_records = self.plan_records.iter().map(|plan| (EntryKind::PlanRecord, plan.key.0));
+        let selections = self.selections.iter().map(|(key, _)| (EntryKind::Selection, *key));
+        let hidden = loose_or_awaited(self.layer, plan_records.chain(selections))?;
+        for plan in self.plan_records.iter().filter(|plan| hidden.contains(&(EntryKind::PlanRecord, plan.key.0))) {
+            let put = self.show_plan_record(plan);
+            self.report.problems.extend(of_the_entry(put, &EntryKind::PlanRecord.file(self.layer.root(), &plan.key.0))?);
+        }
         for (key, record) in &self.selections {
             let _turn = store.turn_to_write(self.layer, key);
-            if let Some(joined) = self.unshown(key, record)? {
-                self.layer.publish_record(EntryKind::Selection, joined.kind, key, &joined.rows).map(drop)?;
-            }
+            let put = self.show_selection(key, record, hidden.contains(&(EntryKind::Selection, *key)));
+            self.report.problems.extend(of_the_entry(put, &EntryKind::Selection.file(self.layer.root(), key))?);
         }
         Ok(self.report)
     }
-}
 
-impl Import<'_> {
-    /// What a selection must become to show what the bundle has of it; nothing if it does.
-    fn unshown(&self, key: &[u8; 32], record: &Record) -> Result<Option<Record>, StoreError> {
-        let there = match self.layer.record(EntryKind::Selection, key, self.limits) {
-            // What is damaged is built again.
-            Err(error) if error.is_damage() => None,
+    /// Makes a file of a plan record, where there is none: one that is there stays.
+    fn show_plan_record(&self, plan: &PlanRef) -> Result<(), StoreError> {
+        let (kind, name) = (EntryKind::PlanRecord, &plan.key.0);
+        let bytes = record::encode(RecordKind::Plan, name, &[*plan]);
+        let path = kind.file(self.layer.root(), name);
+        match fs::status(&path) {
+            Ok(status) if matches!(status.kind, fs::Kind::File { .. }) => Ok(()),
+            Ok(_) => self.layer.publish(kind, name, &bytes).map(drop),
+            Err(e) if e.kind() == ErrorKind::NotFound => self.layer.publish_new(kind, name, &bytes).map(drop),
+            Err(e) => Err(StoreError::io("look at", &path)(e)),
+        }
+    }
+
+    /// Has a selection show what the bundle has of it, for good.
+    fn show_selection(&self, key: &[u8; 32], record: &Record, may_be_hidden: bool) -> Result<(), StoreError> {
+        let kind = EntryKind::Selection;
+        let there = match self.layer.record(kind, key, self.limits) {
+            // What is damaged is built again, and what is no file is replaced.
+            Err(error) if error.is_damage() || stands_at(&error, &kind.file(self.layer.root(), key)) => None,
             there => there?,
         };
-        let joined = join(EntryKind::Selection, there.clone(), record.clone());
-        Ok((there.as_ref() != Some(&joined)).then_some(joined))
+        let joined = join(kind, there.clone(), record.clone());
+        if may_be_hidden || there.as_ref() != Some(&joined) {
+            drop(self.layer.publish_record(kind, joined.kind, key, &joined.rows)?);
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error says that something else than a file stands here.
+fn stands_at(error: &StoreError, place: &Path) -> bool {
+    matches!(error, StoreError::FileType { path, .. } if path == place)
+}
+
+/// What keeps one entry from being put is a problem, and no reason to stop.
+fn of_the_entry(put: Result<(), StoreError>, place: &Path) -> Result<Option<StoreError>, StoreError> {
+    match put {
+        Ok(()) => Ok(None),
+        Err(error) if stands_at(&error, place) => Ok(Some(error)),
+        Err(error) => Err(error),
     }
 }
 

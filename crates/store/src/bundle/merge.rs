@@ -2,13 +2,12 @@
 
 use super::output;
 use super::wrap;
-use crate::layer::packed_record;
+use crate::layer::{check_packed, packed_record};
 use crate::pack::{NewEntry, Pack, PackRow};
-use crate::plans::{PlanBytes, check_root, damaged};
 use crate::record::{self, RecordKind};
-use crate::{EntryKind, Limits, PackError, StoreError};
+use crate::upkeep::Counter;
+use crate::{EntryKind, Limits, PackError, StoreError, UpkeepProgress};
 use hipplan_serialize::ContentHash;
-use hipplan_serialize::plan::PlanView;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +47,19 @@ enum Chosen {
 /// # Errors
 /// An input is no bundle, or its tables are damaged; the result cannot be written or would be above a limit.
 pub fn merge_bundles(inputs: &[PathBuf], output: &Path, limits: &Limits) -> Result<MergeReport, StoreError> {
+    merge_bundles_with(inputs, output, limits, &())
+}
+
+/// As [`merge_bundles`], telling how far it has come.
+///
+/// # Errors
+/// As there.
+pub fn merge_bundles_with(
+    inputs: &[PathBuf],
+    output: &Path,
+    limits: &Limits,
+    progress: &dyn UpkeepProgress,
+) -> Result<MergeReport, StoreError> {
     let (_, folder) = output::place(output)?;
     // Kept until the end: what is wrapped has no name once it is open.
     let mut packs = Vec::with_capacity(inputs.len());
@@ -70,14 +82,18 @@ pub fn merge_bundles(inputs: &[PathBuf], output: &Path, limits: &Limits) -> Resu
         problems: Vec::new(),
     };
     for (kind, number) in EntryKind::ALL.into_iter().zip(0..) {
-        merge.kind(kind, number)?;
+        merge.kind(kind, number, progress)?;
     }
     let Merge { entries, chosen, counts, conflicts, cut, problems, .. } = merge;
     let lines: Vec<String> = lines.into_iter().collect();
-    let (root, bytes) = output::write(output, &entries, &lines, limits, &mut |number, sink| match chosen.get(number) {
-        Some(Chosen::Row { input, row }) => packs.get(*input).map_or(Ok(()), |pack| pack.stream(row, sink)),
-        Some(Chosen::Made(bytes)) => sink(bytes),
-        None => Ok(()),
+    let mut counter = Counter::new(progress, "writing", entries.len() as u64);
+    let (root, bytes) = output::write(output, &entries, &lines, limits, &mut |number, sink| {
+        counter.one();
+        match chosen.get(number) {
+            Some(Chosen::Row { input, row }) => packs.get(*input).map_or(Ok(()), |pack| pack.stream(row, sink)),
+            Some(Chosen::Made(bytes)) => sink(bytes),
+            None => Ok(()),
+        }
     })?;
     Ok(MergeReport { root: ContentHash(root), bytes, entries: counts, conflicts, cut, problems })
 }
@@ -105,7 +121,7 @@ struct Merge<'m> {
 }
 
 impl Merge<'_> {
-    fn kind(&mut self, kind: EntryKind, number: usize) -> Result<(), StoreError> {
+    fn kind(&mut self, kind: EntryKind, number: usize, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         let mut rows: Vec<(usize, PackRow)> = Vec::new();
         for (input, pack) in self.packs.iter().enumerate() {
             for row in pack.rows(kind) {
@@ -113,7 +129,9 @@ impl Merge<'_> {
             }
         }
         rows.sort_unstable_by_key(|(input, row)| (row.name, row.digest, *input));
+        let mut counter = Counter::new(progress, "choosing entries", rows.len() as u64);
         for same in rows.chunk_by(|(_, a), (_, b)| a.name == b.name) {
+            same.iter().for_each(|_| counter.one());
             let before = self.entries.len();
             self.name(kind, same);
             if let Some(count) = self.counts.get_mut(number) {
@@ -150,7 +168,8 @@ impl Merge<'_> {
         self.chosen.push(Chosen::Row { input, row: *row });
     }
 
-    /// One set of several; anything else is a conflict.
+    /// One set of several; anything else is a conflict. Plans of one key all stay, other than in a set that a plan is added to: no input is
+    /// newer than another, and whichever of them is of use is for a reader to say.
     fn unite(&mut self, rows: &[(usize, &PackRow)]) {
         let mut plans = BTreeSet::new();
         for (input, row) in rows {
@@ -198,26 +217,9 @@ impl Merge<'_> {
 
 /// Whether an entry is what its name says, looked at by itself.
 pub(super) fn check_entry(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<(), StoreError> {
-    match row.kind {
-        // The digest of a blob's row is its name.
-        EntryKind::Blob => {
-            let max = limits.max_blob_bytes;
-            if row.size > max {
-                return Err(StoreError::pack(pack.path(), PackError::TooLarge { entry: row.id(), found: row.size, max }));
-            }
-            pack.check_value(row)
-        }
-        EntryKind::Plan => checked_plan(pack, row, limits).map(drop),
-        EntryKind::PlanRecord | EntryKind::Selection => packed_record(pack, row, limits).map(drop),
+    let max = limits.max_blob_bytes;
+    if row.kind == EntryKind::Blob && row.size > max {
+        return Err(StoreError::pack(pack.path(), PackError::TooLarge { entry: row.id(), found: row.size, max }));
     }
-}
-
-/// A plan all of whose bytes are good, and which is the one that its row says.
-pub(super) fn checked_plan(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<PlanBytes, StoreError> {
-    let bytes = pack.read(row, limits.max_plan_bytes)?;
-    let path = pack.path();
-    PlanView::open(&bytes).and_then(|plan| plan.verify()).map_err(damaged(path))?;
-    let bytes = PlanBytes::of_checked(bytes);
-    check_root(path, &bytes.view(), &row.name)?;
-    Ok(bytes)
+    check_packed(pack, row, limits)
 }

@@ -18,11 +18,11 @@ mod sign;
 mod wrap;
 
 pub use export::{ExportReport, ExportedPlan};
-pub use facts::{BundleFacts, bundle_facts};
+pub use facts::{BundleFacts, bundle_facts, bundle_facts_with};
 pub use import::ImportReport;
 pub use keys::{KeyError, PublicKey, SecretKey, read_trusted_keys};
-pub use merge::{MergeReport, merge_bundles};
-pub use policy::{LayerOptions, LayerOptionsError, SignaturePolicy};
+pub use merge::{MergeReport, merge_bundles, merge_bundles_with};
+pub use policy::{LayerOptions, LayerOptionsError, NamedLayer, SignaturePolicy};
 pub(crate) use policy::{Trust, is_refusal};
 pub use sign::{SignatureStanding, sign_bundle};
 pub(crate) use wrap::not_served;

@@ -4,8 +4,9 @@ use super::keys::{PublicKey, read_trusted_keys};
 use super::sign::trusted_signer;
 use crate::pack::Pack;
 use crate::{StoreError, faults};
-use std::ffi::OsString;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// What is done about signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,12 +39,12 @@ pub enum LayerOptionsError {
         /// The value.
         found: OsString,
     },
-    /// Signatures are to be looked at, and no key is trusted.
+    /// Signatures are to be looked at, by `HIPPLAN_SIGNATURES` or by what names a layer, and no key is trusted.
     #[error(
-        "HIPPLAN_SIGNATURES is {policy:?} and no key is trusted; let HIPPLAN_TRUSTED_KEYS name a file with public keys, one a line, or a folder of such files that end in .pub"
+        "signatures are under the policy {policy:?} and no key is trusted; let HIPPLAN_TRUSTED_KEYS name a file with public keys, one a line, or a folder of such files that end in .pub"
     )]
     NoKeys {
-        /// The value.
+        /// The word for it.
         policy: &'static str,
     },
     /// The keys cannot be read.
@@ -52,6 +53,8 @@ pub enum LayerOptionsError {
 }
 
 impl SignaturePolicy {
+    const ALL: [Self; 3] = [Self::Off, Self::Warn, Self::Require];
+
     /// The word for it in the environment.
     pub const fn word(self) -> &'static str {
         match self {
@@ -59,6 +62,45 @@ impl SignaturePolicy {
             Self::Warn => "warn",
             Self::Require => "require",
         }
+    }
+}
+
+/// A layer as options and the environment name it: a path, and before it, if the layer is held to another policy than the others, that
+/// policy and `=`, as in `require=/opt/plans/site.hpbundle`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedLayer {
+    /// A bundle, or the folder of a store.
+    pub path: PathBuf,
+    /// What is done about its signatures; `None` where that is said for all layers.
+    pub signatures: Option<SignaturePolicy>,
+}
+
+impl NamedLayer {
+    /// Takes a name apart. A path that begins like a policy is written with `./` before it.
+    pub fn of(name: &OsStr) -> Self {
+        let bytes = name.as_bytes();
+        for policy in SignaturePolicy::ALL {
+            if let Some(path) = bytes.strip_prefix(policy.word().as_bytes()).and_then(|rest| rest.strip_prefix(b"=")) {
+                return Self { path: OsStr::from_bytes(path).into(), signatures: Some(policy) };
+            }
+        }
+        Self { path: name.into(), signatures: None }
+    }
+
+    /// How it is treated: as its name says, else as the environment does.
+    ///
+    /// # Errors
+    /// Those of [`LayerOptions::from_environment`], which count whatever the name says.
+    pub fn options(&self) -> Result<LayerOptions, LayerOptionsError> {
+        self.options_with(&|name| std::env::var_os(name))
+    }
+
+    /// As [`options`](Self::options), of an environment that is handed in.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn options_with(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<LayerOptions, LayerOptionsError> {
+        LayerOptions::read(self.signatures, variable)
     }
 }
 
@@ -76,15 +118,20 @@ impl LayerOptions {
     /// # Errors
     /// As there.
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, LayerOptionsError> {
+        Self::read(None, variable)
+    }
+
+    /// What the variables say, `own` being the policy of a layer that has one.
+    fn read(own: Option<SignaturePolicy>, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Self, LayerOptionsError> {
         let set = |name| variable(name).filter(|value| !value.is_empty());
-        let policies = [SignaturePolicy::Off, SignaturePolicy::Warn, SignaturePolicy::Require];
-        let signatures = match set("HIPPLAN_SIGNATURES") {
+        let of_all = match set("HIPPLAN_SIGNATURES") {
             None => SignaturePolicy::Off,
             Some(found) => {
-                let known = policies.into_iter().find(|policy| found == policy.word());
+                let known = SignaturePolicy::ALL.into_iter().find(|policy| found == policy.word());
                 known.ok_or(LayerOptionsError::Policy { found })?
             }
         };
+        let signatures = own.unwrap_or(of_all);
         if signatures == SignaturePolicy::Off {
             return Ok(Self::default());
         }
@@ -170,5 +217,48 @@ mod tests {
         assert!(matches!(read("Require", Some(&keys)), Err(LayerOptionsError::Policy { .. })));
         assert!(matches!(read("require", None), Err(LayerOptionsError::NoKeys { .. })));
         assert!(matches!(read("warn", Some(Path::new("/no/such/file"))), Err(LayerOptionsError::Keys(_))));
+    }
+
+    #[test]
+    fn a_layer_is_named_with_a_policy_of_its_own_or_without() {
+        let of = |name: &str| {
+            let NamedLayer { path, signatures } = NamedLayer::of(name.as_ref());
+            (path.to_str().unwrap().to_owned(), signatures)
+        };
+        for (name, path, policy) in [
+            ("/opt/a", "/opt/a", None),
+            ("require=/opt/a", "/opt/a", Some(SignaturePolicy::Require)),
+            ("warn=a=b", "a=b", Some(SignaturePolicy::Warn)),
+            ("off=", "", Some(SignaturePolicy::Off)),
+            ("off=warn=a", "warn=a", Some(SignaturePolicy::Off)),
+            // Paths, all of them.
+            ("./require=a", "./require=a", None),
+            ("Require=a", "Require=a", None),
+            ("require", "require", None),
+            ("required=a", "required=a", None),
+            ("=a", "=a", None),
+        ] {
+            assert_eq!(of(name), (path.to_owned(), policy), "{name}");
+        }
+        let keys = tempfile::NamedTempFile::new().unwrap();
+        let key = SecretKey::from_seed([3; 32]).public();
+        std::fs::write(keys.path(), key.to_string()).unwrap();
+        let read = |name: &str, of_all: &str, has_keys: bool| {
+            let variable = |name: &str| match name {
+                "HIPPLAN_SIGNATURES" => Some(OsString::from(of_all)),
+                "HIPPLAN_TRUSTED_KEYS" => has_keys.then(|| keys.path().into()),
+                _ => None,
+            };
+            NamedLayer::of(name.as_ref()).options_with(&variable)
+        };
+        let policy = |name: &str, of_all: &str| read(name, of_all, true).map(|options| options.signatures).unwrap();
+        assert_eq!(policy("a", "warn"), SignaturePolicy::Warn);
+        assert_eq!(policy("require=a", ""), SignaturePolicy::Require);
+        assert_eq!(policy("require=a", "off"), SignaturePolicy::Require);
+        assert_eq!(policy("off=a", "require"), SignaturePolicy::Off);
+        assert_eq!(read("require=a", "", true).unwrap().trusted, [key]);
+        assert!(matches!(read("require=a", "", false), Err(LayerOptionsError::NoKeys { policy: "require" })));
+        // What is not understood is an error for every layer.
+        assert!(matches!(read("off=a", "perhaps", true), Err(LayerOptionsError::Policy { .. })));
     }
 }

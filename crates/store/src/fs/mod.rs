@@ -18,7 +18,7 @@ pub(crate) use lock::host_name;
 pub(crate) use map::{Map, is_local};
 #[cfg(any(test, feature = "testing"))]
 pub use op::{Hook, Op, Verdict, with_hook};
-pub(crate) use probe::{file_system, remove_tree, set_changed, syncs_folders};
+pub(crate) use probe::{change_byte, cut, file_system, remove_tree, set_changed, syncs_folders};
 pub(crate) use write::{Temp, create_temp, exchange, rename, rename_away, rename_back, rename_new, rename_over, write_new, write_temp};
 
 use hipplan_serialize::AlignedBytes;
@@ -127,11 +127,29 @@ pub(crate) struct OpenFile {
     status: Status,
 }
 
+/// Whether a small file is just these bytes, found out by as few calls as can be. Where it is not, that may have any reason.
+pub(crate) fn is_just(path: &Path, expected: &[u8]) -> bool {
+    let mut buffer = [0; 64];
+    let opened = gate(Op::Open { path }).and_then(|()| to_read().open(path));
+    let read = opened.and_then(|file| {
+        let len = gate_len(Op::Read { path, offset: 0, len: buffer.len() }, buffer.len())?;
+        file.read_at(buffer.get_mut(..len).unwrap_or_default(), 0)
+    });
+    // What fills the buffer may be longer.
+    read.is_ok_and(|len| len < buffer.len() && buffer.get(..len) == Some(expected))
+}
+
+/// For what may be read: no link, and no pipe that somebody would have to write to.
+fn to_read() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options
+}
+
 /// Opens a regular file; `Ok(Err(kind))` when something else stands there.
 pub(crate) fn open(path: &Path) -> io::Result<Result<OpenFile, Kind>> {
     gate(Op::Open { path })?;
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-    let file = match opened {
+    let file = match to_read().open(path) {
         Ok(file) => file,
         // A symbolic link (ELOOP) or a socket (ENXIO) cannot be opened this way; what stands there says it better.
         Err(e) if e.kind() != ErrorKind::NotFound => match kind(path) {
@@ -344,28 +362,28 @@ pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
 /// The names in a folder, sorted by their bytes.
 pub(crate) fn list(path: &Path) -> io::Result<Vec<OsString>> {
     gate(Op::List { path })?;
-    names_in::<{ 16 << 10 }>(&open_folder(path)?)
+    names_in::<{ 16 << 10 }>(&open_folder(path)?, |_| true)
 }
 
-/// What is known of a folder of few names, and then those, sorted by their bytes. It must not be a link.
-pub(crate) fn list_with_status(path: &Path) -> io::Result<(Status, Vec<OsString>)> {
+/// What is known of a folder of few names, and then those that are wanted, sorted by their bytes. It must not be a link.
+pub(crate) fn list_with_status(path: &Path, is_wanted: impl Fn(&OsStr) -> bool) -> io::Result<(Status, Vec<OsString>)> {
     gate(Op::List { path })?;
     let flags = libc::O_DIRECTORY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
     let folder = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let status = Status::of(&folder.metadata()?);
-    names_in::<{ 1 << 10 }>(&folder).map(|names| (status, names))
+    names_in::<{ 1 << 10 }>(&folder, is_wanted).map(|names| (status, names))
 }
 
 /// Read into a buffer of our own: a small one costs nothing where a process is new, and has touched little memory so far.
-fn names_in<const BYTES: usize>(folder: &File) -> io::Result<Vec<OsString>> {
+fn names_in<const BYTES: usize>(folder: &File, is_wanted: impl Fn(&OsStr) -> bool) -> io::Result<Vec<OsString>> {
     let mut buffer = [const { MaybeUninit::uninit() }; BYTES];
     let mut entries = RawDir::new(folder, &mut buffer);
     let mut names = Vec::with_capacity(8);
     while let Some(entry) = entries.next() {
         let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(OsStr::from_bytes(name).to_owned());
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." && is_wanted(name) {
+            names.push(name.to_owned());
         }
     }
     names.sort_unstable();
@@ -435,7 +453,14 @@ pub(crate) fn resolved(path: &Path) -> io::Result<PathBuf> {
 
 /// A path that no later change of the working folder moves.
 pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
-    std::path::absolute(path)
+    // Most are one already, which takes a new process less code to see than to make.
+    if is_plain(path) { Ok(path.to_owned()) } else { std::path::absolute(path) }
+}
+
+/// Whether a path is absolute, and no component of it is empty or the folder itself.
+fn is_plain(path: &Path) -> bool {
+    let Some(below) = path.as_os_str().as_bytes().strip_prefix(b"/") else { return false };
+    below.split(|&byte| byte == b'/').all(|name| !matches!(name, b"" | b"."))
 }
 
 #[cfg(test)]

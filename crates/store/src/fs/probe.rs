@@ -53,6 +53,23 @@ pub(crate) fn set_changed(file: &OpenFile, to: SystemTime) -> io::Result<()> {
     file.file.set_modified(to)
 }
 
+/// Changes a byte of a file in place, as a failing disk does.
+pub(crate) fn change_byte(path: &Path, offset: u64) -> io::Result<()> {
+    let file = super::open_shared(path, false)?;
+    let mut byte = [0];
+    if file.read_some(offset, &mut byte)? == 0 {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    file.write_some(offset, &byte.map(|byte| byte ^ 1)).map(drop)
+}
+
+/// Cuts a file short in place, as somebody else may.
+pub(crate) fn cut(path: &Path, size: u64) -> io::Result<()> {
+    let file = super::open_shared(path, false)?;
+    gate(Op::Write { path, offset: size, bytes: &[] })?;
+    file.file.set_len(size)
+}
+
 /// Removes a folder with all that is in it. Links in it are removed and not followed.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     gate(Op::Unlink { path })?;

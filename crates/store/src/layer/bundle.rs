@@ -1,15 +1,15 @@
 //! A pack that is a layer of its own.
 
-use super::directory::{open_plan, packed_plan};
+use super::packed::{open_plan, packed_plan, packed_record};
 use super::verify::{self, VerifyReport};
 use crate::blob::Blob;
 use crate::bundle::{Trust, not_served};
-use crate::entry::{check_rows, check_size};
+use crate::entry::check_size;
 use crate::faults::Faults;
 use crate::pack::{Pack, PackRow};
 use crate::plans::PlanBytes;
-use crate::record::{self, Record};
-use crate::{EntryKind, Limits, StoreError};
+use crate::record::Record;
+use crate::{EntryKind, Limits, StoreError, UpkeepProgress};
 use hipplan_serialize::{Digest, PlanRef};
 use std::path::Path;
 use std::sync::Arc;
@@ -49,12 +49,7 @@ impl Bundle {
     }
 
     pub(crate) fn record(&self, entries: EntryKind, key: &[u8; 32], limits: &Limits) -> Result<Option<Record>, StoreError> {
-        let path = self.path();
-        self.find(entries, key, |row| {
-            check_rows(path, record::rows_in(row.size), limits)?;
-            let bytes = self.pack.read(row, row.size)?;
-            record::decode(entries, key, &bytes).map_err(|cause| StoreError::Record { path: path.to_owned(), cause })
-        })
+        self.find(entries, key, |row| packed_record(&self.pack, row, limits))
     }
 
     pub(crate) fn plan(&self, plan: &PlanRef, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
@@ -76,7 +71,7 @@ impl Bundle {
         rows.map(move |row| packed_plan(&self.pack, &row?, limits).map(|plan| plan.view().plan_ref()))
     }
 
-    pub(crate) fn verify(&self, limits: &Limits) -> VerifyReport {
-        verify::verify_bundle(&self.pack, limits)
+    pub(crate) fn verify(&self, limits: &Limits, progress: &dyn UpkeepProgress) -> VerifyReport {
+        verify::verify_bundle(&self.pack, limits, progress)
     }
 }

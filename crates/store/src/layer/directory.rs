@@ -1,16 +1,17 @@
 //! A folder of loose files and packs.
 
 use super::durable::Durable;
+use super::packed::{open_plan, packed_plan, packed_record};
 use super::packs::Packs;
 use super::stamps::is_stale;
 use super::{Access, walk};
 use crate::blob::Blob;
 use crate::bundle::Trust;
-use crate::entry::{self, check_blob_size, check_content, check_plan_size, check_rows, check_size};
+use crate::entry::{self, check_blob_size, check_content, check_plan_size, check_size};
 use crate::faults::Faults;
 use crate::pack::{Pack, PackRow};
 use crate::plans::{PlanBytes, check_root, damaged};
-use crate::record::{self, Record};
+use crate::record::Record;
 use crate::{EntryKind, Limits, Mode, StoreError, fs, marker};
 use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{AlignedBytes, Digest, PlanRef};
@@ -133,21 +134,12 @@ impl Directory {
         limits: &Limits,
         warn: impl Fn(&StoreError),
     ) -> Result<Option<Record>, StoreError> {
-        let decode = |path: &Path, bytes: &[u8]| {
-            record::decode(entries, key, bytes).map_err(|cause| StoreError::Record { path: path.to_owned(), cause })
-        };
         self.find_warned(
             entries,
             key,
             limits,
-            |path, file| {
-                check_rows(path, record::rows_in(file.size()), limits)?;
-                decode(path, &file.read().map_err(StoreError::io("read", path))?)
-            },
-            |pack, row| {
-                check_rows(pack.path(), record::rows_in(row.size), limits)?;
-                decode(pack.path(), &pack.read(row, row.size)?)
-            },
+            |path, file| entry::read_record(entries, key, path, file, limits),
+            |pack, row| packed_record(pack, row, limits),
             warn,
         )
     }
@@ -278,7 +270,7 @@ impl Directory {
                     return Ok(Some(found));
                 }
                 Err(error) => {
-                    self.set_aside(kind, name, &path, &file, &error, limits);
+                    drop(self.set_aside(kind, name, &path, &file, &error, limits));
                     note(error);
                 }
             },
@@ -334,22 +326,4 @@ fn open_root(path: &Path, mode: Mode) -> Result<PathBuf, StoreError> {
         Mode::ReadWrite => marker::ensure(&root)?,
     }
     Ok(root)
-}
-
-/// The plan of an address, from the bytes that stand there.
-pub(crate) fn open_plan(path: &Path, bytes: AlignedBytes, plan: &PlanRef) -> Result<PlanBytes, StoreError> {
-    PlanView::open(&bytes).map_err(damaged(path))?;
-    let bytes = PlanBytes::of_checked(bytes);
-    let found = check_root(path, &bytes.view(), &plan.root.0)?;
-    check_content(path, "plan key", &found.key, &plan.key)?;
-    Ok(bytes)
-}
-
-/// A plan of a pack that opens and is the one that its row says.
-pub(crate) fn packed_plan(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<PlanBytes, StoreError> {
-    let bytes = pack.read(row, limits.max_plan_bytes)?;
-    PlanView::open(&bytes).map_err(damaged(pack.path()))?;
-    let bytes = PlanBytes::of_checked(bytes);
-    check_root(pack.path(), &bytes.view(), &row.name)?;
-    Ok(bytes)
 }

@@ -30,14 +30,43 @@ pub(super) struct Listing {
     pub(super) stamps: Vec<OnceBox<Option<Used>>>,
     /// Packs that cannot be used.
     bad: Vec<Bad>,
-    /// The folder, and when it was last changed, as it was before it was listed.
+    began: Option<Began>,
+}
+
+/// When a folder was listed, and in which state it was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Began {
+    at: Instant,
+    /// The folder, and when it was last changed, as it was before it was listed; nothing where there was none.
     of: Option<(fs::Inode, SystemTime)>,
     /// When this process saw first that it had last been changed then.
-    seen: Option<Instant>,
-    /// When the folder was listed.
-    began: Option<Instant>,
+    seen: Instant,
     /// It can be relied upon that whatever happened since has changed the folder's time.
     is_settled: bool,
+}
+
+impl Began {
+    /// Of a folder in this state, that is about to be listed.
+    pub(super) fn now(before: Option<&Listing>, status: &fs::Status) -> Self {
+        let at = Instant::now();
+        let of = Some((status.inode, status.changed));
+        let seen = before.and_then(|before| before.began).filter(|began| began.of == of).map_or(at, |began| began.seen);
+        // By the clock of the system, and by our own where that says that the change is yet to come: a clock may have been set back, and a
+        // server's may be ahead. Whoever changes the folder gives it another time by now in either case.
+        let is_old = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
+        Self { at, of, seen, is_settled: is_old || at.duration_since(seen) >= UNSETTLED }
+    }
+
+    /// The folder has changed since its time was taken.
+    pub(super) fn is_before_a_change(self) -> Self {
+        Self { is_settled: false, ..self }
+    }
+
+    /// With what was found.
+    pub(super) fn found(self, packs: Vec<Arc<Pack>>, bad: Vec<Bad>) -> Listing {
+        let stamps = packs.iter().map(|_| OnceBox::new()).collect();
+        Listing { packs: packs.into(), stamps, bad, began: Some(self) }
+    }
 }
 
 /// The listing that holds; nothing before the first. Readers take no lock: it is replaced whole.
@@ -72,44 +101,23 @@ impl Current {
 }
 
 impl Listing {
-    /// A listing of a folder in this state, that is about to be made.
-    pub(super) fn begin(before: Option<&Self>, status: &fs::Status) -> Self {
-        let now = Instant::now();
-        let of = Some((status.inode, status.changed));
-        let seen = before.filter(|before| before.of == of).and_then(|before| before.seen).unwrap_or(now);
-        // By the clock of the system, and by our own where that says that the change is yet to come: a clock may have been set back, and a
-        // server's may be ahead. Whoever changes the folder gives it another time by now in either case.
-        let is_old = SystemTime::now().duration_since(status.changed).is_ok_and(|age| age >= UNSETTLED);
-        let is_settled = is_old || now.duration_since(seen) >= UNSETTLED;
-        Self { of, seen: Some(seen), began: Some(now), is_settled, ..Self::default() }
-    }
-
-    /// What was found.
-    pub(super) fn hold(&mut self, packs: Vec<Arc<Pack>>, bad: Vec<Bad>) {
-        self.stamps = packs.iter().map(|_| OnceBox::new()).collect();
-        self.packs = packs.into();
-        self.bad = bad;
-    }
-
-    /// The folder has changed since its time was taken.
-    pub(super) fn is_after_a_change(&mut self) {
-        self.is_settled = false;
-    }
-
     /// That there is no folder.
     pub(super) fn of_nothing() -> Self {
-        Self { began: Some(Instant::now()), ..Self::default() }
+        let at = Instant::now();
+        Self { began: Some(Began { at, of: None, seen: at, is_settled: false }), ..Self::default() }
     }
 
     /// Whether a listing now would give the same, or at least a listing a moment ago has.
     pub(super) fn still_holds(&self, status: &fs::Status, is_thorough: bool) -> bool {
-        let is_recent = || self.began.is_some_and(|began| began.elapsed() < RETRY) && !self.faulty().any(Bad::is_to_be_tried);
-        self.is_settled && self.of == Some((status.inode, status.changed)) && (!self.has_faults() || !is_thorough && is_recent())
+        let Some(began) = &self.began else { return false };
+        let is_recent = || began.at.elapsed() < RETRY && !self.faulty().any(Bad::is_to_be_tried);
+        let is_the_same = began.is_settled && began.of == Some((status.inode, status.changed));
+        is_the_same && (!self.has_faults() || !is_thorough && is_recent())
     }
 
     /// Whether it was begun at this time or later.
     pub(super) fn began_after(&self, from: Instant) -> bool {
-        self.began.is_some_and(|began| began >= from)
+        self.began.is_some_and(|began| began.at >= from)
     }
 
     pub(super) fn has_other_packs(&self, before: Option<&Self>) -> bool {
@@ -261,7 +269,7 @@ mod tests {
     fn a_listing_settles_by_either_clock() {
         let dir = tempfile::tempdir().unwrap();
         let mut status = fs::status(dir.path()).unwrap();
-        let of = |before: &Listing, status: &fs::Status| Listing::begin(Some(before), status);
+        let of = |before: &Listing, status: &fs::Status| Began::now(Some(before), status).found(Vec::new(), Vec::new());
         status.changed = SystemTime::now();
         assert!(!of(&Listing::default(), &status).still_holds(&status, false), "of this moment");
         status.changed = SystemTime::now() - UNSETTLED;
@@ -271,12 +279,12 @@ mod tests {
         status.changed = SystemTime::now() + Duration::from_secs(1_000_000);
         assert!(!settled.still_holds(&status, false));
         let mut first = of(&settled, &status);
-        assert!(!first.is_settled);
-        first.seen = Instant::now().checked_sub(UNSETTLED);
-        assert!(first.seen.is_some() && of(&first, &status).still_holds(&status, true));
+        let began = first.began.as_mut().unwrap();
+        assert!(!began.is_settled);
+        began.seen = Instant::now().checked_sub(UNSETTLED).unwrap();
+        assert!(of(&first, &status).still_holds(&status, true));
         // A change in the course of it does not.
-        let mut listing = of(&first, &status);
-        listing.is_after_a_change();
+        let listing = Began::now(Some(&first), &status).is_before_a_change().found(Vec::new(), Vec::new());
         assert!(!listing.still_holds(&status, false));
     }
 }

@@ -5,6 +5,7 @@ mod bundle;
 mod directory;
 mod durable;
 mod listing;
+mod packed;
 mod packs;
 mod publish;
 mod quarantine;
@@ -16,19 +17,18 @@ pub(crate) mod walk;
 pub(crate) use crate::entry::{check_blob_size, check_plan_size, check_rows};
 pub(crate) use access::Access;
 pub(crate) use bundle::Bundle;
-pub(crate) use directory::{Directory, open_plan, packed_plan};
-#[cfg(any(test, feature = "testing"))]
-pub use require::with_longest_wait;
+pub(crate) use directory::Directory;
+pub(crate) use packed::{check_packed, checked_plan, open_plan, packed_plan, packed_record};
 pub(crate) use stamps::hours;
 pub use verify::VerifyReport;
-pub(crate) use verify::{misplaced, packed_record, verify_bundle};
+pub(crate) use verify::{misplaced, verify_bundle};
 
 use crate::blob::Blob;
 use crate::pack::Pack;
 use crate::plans::PlanBytes;
 use crate::record::Record;
 use crate::upkeep::{self, EntryInfo, StoreStat};
-use crate::{EntryKind, Limits, StoreError};
+use crate::{EntryKind, Limits, StoreError, UpkeepProgress};
 use hipplan_serialize::{Digest, PlanRef};
 use std::path::Path;
 use std::sync::Arc;
@@ -107,10 +107,10 @@ impl Layer {
     }
 
     /// Adds to a report what it holds and what is wrong with it.
-    pub(crate) fn verify(&self, limits: &Limits) -> VerifyReport {
+    pub(crate) fn verify(&self, limits: &Limits, progress: &dyn UpkeepProgress) -> VerifyReport {
         match self {
-            Self::Directory(directory) => directory.verify(limits),
-            Self::Bundle(bundle) => bundle.verify(limits),
+            Self::Directory(directory) => directory.verify(limits, progress),
+            Self::Bundle(bundle) => bundle.verify(limits, progress),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The packs of a folder, as this process knows them.
 
-use super::listing::{Bad, Current, Listing, Turn};
+use super::listing::{Bad, Began, Current, Listing, Turn};
 use super::stamps::hours;
 use crate::bundle::{Trust, is_refusal};
 use crate::layout::{self, PACKS};
@@ -27,7 +27,6 @@ pub(crate) struct Packs {
 }
 
 /// What one look into the folder gave.
-#[derive(Default)]
 struct Opened {
     packs: Vec<Arc<Pack>>,
     bad: Vec<Bad>,
@@ -69,7 +68,7 @@ impl Packs {
     }
 
     /// What keeps packs of the last listing from being opened.
-    pub(super) fn faults(&self) -> Vec<StoreError> {
+    pub(crate) fn faults(&self) -> Vec<StoreError> {
         self.listing.peek().map_or_else(Vec::new, |listing| listing.faults())
     }
 
@@ -124,28 +123,24 @@ impl Packs {
     /// A pack that vanishes between the listing and the opening has been folded into another one, which came before it went: so the folder
     /// is listed again, for what was in it must not be missed.
     fn list(&self, before: Option<&Listing>, is_thorough: bool) -> Result<Listing, StoreError> {
-        let mut listing = None;
-        for _ in 0..MOST_LISTINGS {
+        let mut began: Option<Began> = None;
+        for turn in 1_u32.. {
             let Some((status, names)) = self.names()? else { break };
-            let is_again = listing.is_some();
             // The folder's time was taken before its names: a change in between is seen the next time.
-            let listing = listing.get_or_insert_with(|| Listing::begin(before, &status));
-            if is_again {
-                listing.is_after_a_change();
-            }
+            let this = began.map_or_else(|| Began::now(before, &status), Began::is_before_a_change);
             let opened = self.open_all(&names, before, is_thorough);
-            listing.hold(opened.packs, opened.bad);
-            if !opened.has_vanished {
-                break;
+            if !opened.has_vanished || turn >= MOST_LISTINGS {
+                return Ok(this.found(opened.packs, opened.bad));
             }
+            began = Some(this);
         }
-        Ok(listing.unwrap_or_else(Listing::of_nothing))
+        Ok(Listing::of_nothing())
     }
 
-    /// The state of the folder, and the names in it; `None` where there is none.
+    /// The state of the folder, and the names of packs in it; `None` where there is none.
     fn names(&self) -> Result<Option<(fs::Status, Vec<OsString>)>, StoreError> {
         let path = &self.folder;
-        match fs::list_with_status(path) {
+        match fs::list_with_status(path, |name| name.to_str().and_then(layout::parse_pack).is_some()) {
             Ok(listed) => Ok(Some(listed)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(match fs::kind(path) {
@@ -157,11 +152,8 @@ impl Packs {
 
     /// The packs that are there now, newest first, those that cannot be opened, and whether one has vanished.
     fn open_all(&self, names: &[OsString], before: Option<&Listing>, is_thorough: bool) -> Opened {
-        let mut opened = Opened { packs: Vec::with_capacity(names.len()), ..Opened::default() };
+        let mut opened = Opened { packs: Vec::with_capacity(names.len()), bad: Vec::new(), has_vanished: false };
         for name in names.iter().rev() {
-            if name.to_str().and_then(layout::parse_pack).is_none() {
-                continue;
-            }
             let path = self.folder.join(name);
             if let Some(known) = before.and_then(|before| before.packs.iter().find(|pack| pack.path() == path)) {
                 opened.packs.push(known.clone());

@@ -4,7 +4,7 @@ use super::Directory;
 use crate::entry::{self, check_size};
 use crate::layout::{self, TRASH};
 use crate::pack::{Pack, PackRow, Sink};
-use crate::{EntryKind, StoreError, fs};
+use crate::{EntryKind, StoreError, fs, waits};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Directory {
             if awaited.is_empty() {
                 // What was there a moment ago has come back by now, or goes for good.
                 is_last = true;
-            } else if from.get_or_insert_with(Instant::now).elapsed() >= longest_wait() {
+            } else if from.get_or_insert_with(Instant::now).elapsed() >= waits::at_most(LONGEST_WAIT) {
                 // Left by upkeep that was killed: it is not waited for again.
                 self.durable().add_left(awaited);
                 is_last = true;
@@ -180,44 +180,6 @@ impl Directory {
     }
 }
 
-#[cfg(not(any(test, feature = "testing")))]
-fn longest_wait() -> Duration {
-    LONGEST_WAIT
-}
-
-#[cfg(any(test, feature = "testing"))]
-pub use waits::with_longest_wait;
-
-#[cfg(any(test, feature = "testing"))]
-use waits::longest_wait;
-
-#[cfg(any(test, feature = "testing"))]
-mod waits {
-    use super::LONGEST_WAIT;
-    use std::cell::Cell;
-    use std::time::Duration;
-
-    thread_local! {
-        static LONGEST: Cell<Duration> = const { Cell::new(LONGEST_WAIT) };
-    }
-
-    pub(super) fn longest_wait() -> Duration {
-        LONGEST.get()
-    }
-
-    /// Runs `body` with the puts of this thread waiting so long, at most, for what upkeep has taken away: where a test stops the upkeep.
-    pub fn with_longest_wait<T>(wait: Duration, body: impl FnOnce() -> T) -> T {
-        struct Restore(Duration);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                LONGEST.set(self.0);
-            }
-        }
-        let _restore = Restore(LONGEST.replace(wait));
-        body()
-    }
-}
-
 /// Whether a name is still that of this file, as far as the system knows that keeps it.
 pub(super) fn has_its_name(path: &Path, of: &fs::Status) -> bool {
     fs::status_anew(path).is_ok_and(|status| status.inode == of.inode)
@@ -239,6 +201,7 @@ mod tests {
     use super::*;
     use crate::Mode;
     use crate::fs::{Op, Verdict, with_hook};
+    use crate::waits::with_longest_wait;
     use std::cell::Cell;
     use std::rc::Rc;
 

@@ -1,14 +1,15 @@
 //! Checking a whole layer.
 
-use super::directory::packed_plan;
+use super::packed::{packed_plan, packed_record};
 use super::{Directory, walk};
-use crate::entry::{self, Sound, check_rows, check_size};
+use crate::entry::{self, Sound, check_size};
 use crate::layout::{self, LOCKS, PACKS, PINS, QUARANTINE, TMP, TRASH};
 use crate::marker::{LOST_AND_FOUND, MARKER};
-use crate::pack::{Pack, PackRow};
+use crate::pack::Pack;
 use crate::plans::{PlanBytes, code_objects, damaged, missing_code_object};
-use crate::record::{self, Record, RecordKind};
-use crate::{EntryKind, Limits, StoreError};
+use crate::record::{Record, RecordKind};
+use crate::upkeep::Counter;
+use crate::{EntryKind, Limits, StoreError, UpkeepProgress};
 use hipplan_serialize::{Digest, PlanKey, PlanRef};
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -141,27 +142,31 @@ impl Targets for Pack {
 }
 
 /// Checks a pack that stands alone.
-pub(crate) fn verify_bundle(pack: &Arc<Pack>, limits: &Limits) -> VerifyReport {
+pub(crate) fn verify_bundle(pack: &Arc<Pack>, limits: &Limits, progress: &dyn UpkeepProgress) -> VerifyReport {
     let mut all = Findings::default();
-    verify_pack(pack, &**pack, limits, &mut all);
+    verify_pack(pack, &**pack, limits, progress, &mut all);
     all.report
 }
 
 impl Directory {
     /// Reads and checks every entry: every byte of every blob and plan, every record, and that what is named is there.
-    pub(crate) fn verify(&self, limits: &Limits) -> VerifyReport {
+    pub(crate) fn verify(&self, limits: &Limits, progress: &dyn UpkeepProgress) -> VerifyReport {
         let mut all = Findings::default();
         let Some(root) = self.usable_root() else { return all.report };
         verify_names(root, &mut all);
         let (packs, faults) = self.packs().listed();
         faults.into_iter().for_each(|fault| all.problem(fault));
+        let mut counter = Counter::new(progress, phase(EntryKind::Blob), 0);
         for file in walk::files(root, EntryKind::Blob) {
+            counter.one();
             let size = file.and_then(|(name, path)| Ok(check_listed(EntryKind::Blob, &name, &path, limits)?.map(|(_, size)| size)));
             if let Some(Some(size)) = all.note(size) {
                 all.blob(size);
             }
         }
+        let mut counter = Counter::new(progress, phase(EntryKind::Plan), 0);
         for file in walk::files(root, EntryKind::Plan) {
+            counter.one();
             let plan = file.and_then(|(name, path)| Ok(self.verify_loose_plan(&path, &name, limits)?.map(|plan| (plan, path))));
             if let Some(Some((plan, path))) = all.note(plan) {
                 all.plan(plan.size);
@@ -170,10 +175,10 @@ impl Directory {
                 }
             }
         }
-        all.report.plan_records = self.verify_records(root, EntryKind::PlanRecord, limits, &mut all);
-        all.report.selection_records = self.verify_records(root, EntryKind::Selection, limits, &mut all);
+        all.report.plan_records = self.verify_records(root, EntryKind::PlanRecord, limits, progress, &mut all);
+        all.report.selection_records = self.verify_records(root, EntryKind::Selection, limits, progress, &mut all);
         for pack in &packs {
-            verify_pack(pack, self, limits, &mut all);
+            verify_pack(pack, self, limits, progress, &mut all);
         }
         // A writer between the plan and its record, unless a selection was written after them.
         for (key, path) in std::mem::take(&mut all.unnamed) {
@@ -193,9 +198,11 @@ impl Directory {
         }
     }
 
-    fn verify_records(&self, root: &Path, entries: EntryKind, limits: &Limits, all: &mut Findings) -> u64 {
+    fn verify_records(&self, root: &Path, entries: EntryKind, limits: &Limits, progress: &dyn UpkeepProgress, all: &mut Findings) -> u64 {
         let mut good = 0_u64;
+        let mut counter = Counter::new(progress, phase(entries), 0);
         for file in walk::files(root, entries) {
+            counter.one();
             let read = |(key, path): ([u8; 32], PathBuf)| Ok(check_listed(entries, &key, &path, limits)?.map(|(sound, _)| (sound, path)));
             let Some(Some((Sound::Record(record), path))) = all.note(file.and_then(read)) else { continue };
             good = good.saturating_add(u64::from(verify_rows(&record, &path, self, all)));
@@ -204,12 +211,24 @@ impl Directory {
     }
 }
 
+/// What is under way while entries of a kind are checked.
+const fn phase(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Blob => "checking blobs",
+        EntryKind::Plan => "checking plans",
+        EntryKind::PlanRecord => "checking plan records",
+        EntryKind::Selection => "checking selections",
+    }
+}
+
 /// Checks what is in a pack; what it names may be anywhere in `targets`.
-fn verify_pack(pack: &Arc<Pack>, targets: &dyn Targets, limits: &Limits, all: &mut Findings) {
+fn verify_pack(pack: &Arc<Pack>, targets: &dyn Targets, limits: &Limits, progress: &dyn UpkeepProgress, all: &mut Findings) {
     let before = all.report.problems.len();
     all.note(pack.check_root());
     for kind in EntryKind::ALL {
+        let mut counter = Counter::new(progress, phase(kind), u64::from(pack.len(kind)));
         for row in pack.rows(kind) {
+            counter.one();
             let Some(row) = all.note(row) else { break };
             match kind {
                 EntryKind::Blob => {
@@ -235,13 +254,6 @@ fn verify_pack(pack: &Arc<Pack>, targets: &dyn Targets, limits: &Limits, all: &m
         }
     }
     all.report.packs = all.report.packs.saturating_add(u64::from(all.report.problems.len() == before));
-}
-
-/// The record of a row.
-pub(crate) fn packed_record(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<Record, StoreError> {
-    check_rows(pack.path(), record::rows_in(row.size), limits)?;
-    let bytes = pack.read(row, row.size)?;
-    record::decode(row.kind, &row.name, &bytes).map_err(|cause| StoreError::Record { path: pack.path().to_owned(), cause })
 }
 
 /// A plan all of whose bytes are good, and whose code objects are there.

@@ -304,7 +304,11 @@ impl Pack {
     }
 
     fn mapping(&self) -> Option<&Mapping> {
-        self.mapping.get_or_init(|| Box::new(Mapping::of(&self.file, &self.path))).as_ref()
+        if self.mapping.get().is_none() {
+            // Another thread may have been the first.
+            drop(self.mapping.set(Box::new(Mapping::of(&self.file, &self.path))));
+        }
+        self.mapping.get()?.as_ref()
     }
 
     /// Checks the bytes of an entry without keeping them.

@@ -36,10 +36,22 @@ impl Used {
         self.get(ordinal) == Some(hours) || self.file.write_some(place, &stamp).is_ok_and(|written| written == stamp.len())
     }
 
-    /// Writes the stamps of the first rows in one piece: those of a pack that nobody uses yet.
-    pub(crate) fn fill(&self, hours: &[u32]) {
+    /// Notes when the first rows were used, as far as nothing says that they were used later: in one piece where there are no stamps yet.
+    pub(crate) fn raise(&self, hours: &[u32]) {
         let bytes: Vec<u8> = hours.iter().flat_map(|hours| hours.to_le_bytes()).collect();
-        let _ = self.file.write_some(0, &bytes);
+        let mut there = vec![0; bytes.len()];
+        match self.file.read_some(0, &mut there) {
+            Ok(0) => _ = self.file.write_some(0, &bytes),
+            Ok(_) => {
+                for (row, (&hours, &there)) in (0..).zip(hours.iter().zip(there.as_chunks().0)) {
+                    if u32::from_le_bytes(there) < hours {
+                        self.stamp(row, hours);
+                    }
+                }
+            }
+            // They are hints.
+            Err(_) => {}
+        }
     }
 
     fn place(&self, ordinal: u32) -> Option<u64> {
@@ -75,6 +87,18 @@ mod tests {
         with_hook(hook, || [495_000, 495_000, 495_001].map(|hours| used.stamp(1, hours)));
         assert_eq!(writes.get(), 1);
         assert_eq!(Used::open(&pack, 3, false).unwrap().get(1), Some(495_001));
+    }
+
+    #[test]
+    fn stamps_are_raised_and_never_lowered() {
+        let dir = tempfile::tempdir().unwrap();
+        let used = Used::open(&dir.path().join("p.pack"), 4, true).unwrap();
+        let all = || [0, 1, 2, 3].map(|row| used.get(row));
+        used.raise(&[5, 0, 7]);
+        assert_eq!(all(), [Some(5), None, Some(7), None]);
+        assert!(used.stamp(0, 9));
+        used.raise(&[6, 3, 8, 2]);
+        assert_eq!(all(), [Some(9), Some(3), Some(8), Some(2)]);
     }
 
     #[test]

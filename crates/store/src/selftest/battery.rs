@@ -1,4 +1,4 @@
-//! A store at work: alone, among many, and killed.
+//! A store at work: alone, damaged, refused, among many, and killed.
 
 use super::SelftestOptions;
 use super::answer::{Answer, Found};
@@ -98,6 +98,31 @@ pub(super) fn replace(folder: &Path, time: Duration) -> Answer {
     let (written, read) = (written?, read?);
     verify(folder)?;
     Ok(Found::Good(format!("a record was replaced {written} times and read {read} times meanwhile, whole each time")))
+}
+
+/// Files are damaged, and one is cut short under its reader.
+pub(super) fn damage(children: &Children<'_>) -> Answer {
+    let how = match children.ask("damage")?.as_str() {
+        "mapped" => "mapped",
+        "read" => "open",
+        other => return Err(format!("a process said {other:?}")),
+    };
+    Ok(Found::Good(format!(
+        "entries whose bytes were changed, which were cut short, or whose pack was, while it was {how}, were missed and put again; what has a file of its own was set aside"
+    )))
+}
+
+/// Writing and opening files is refused.
+pub(super) fn limits(children: &Children<'_>) -> Answer {
+    match children.ask("limits")?.as_str() {
+        "tried" => {
+            let text =
+                "where files cannot grow, or cannot be opened, puts answer that nothing is kept, lookups go on, and all is well afterwards";
+            Ok(Found::Good(text.into()))
+        }
+        "untried" => Ok(Found::Good("not tried: this process may not limit itself".into())),
+        other => Err(format!("a process said {other:?}")),
+    }
 }
 
 /// Processes get and put while the store is looked after.

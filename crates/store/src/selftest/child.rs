@@ -1,5 +1,7 @@
 //! What the children of a self-test do.
 
+use super::damage::damage;
+use super::limits::limits;
 use super::values::Values;
 use crate::{Mode, Store, fs};
 use std::io::Write;
@@ -13,6 +15,7 @@ const MOST: u32 = 100_000;
 pub(super) const STORE: &str = "store";
 pub(super) const LOCK: &str = "lock";
 pub(super) const MAPPED: &str = "mapped";
+pub(super) const STORE_OF_LIMITS: &str = "limits";
 /// Keys that working children share.
 pub(super) const KEYS: u32 = 24;
 /// Bytes of the file that is mapped, and the two that it is made of in turn.
@@ -33,12 +36,14 @@ pub fn selftest_child(folder: &Path, word: &str) -> Result<(), String> {
         "work" => work(folder, time),
         "lock" => lock(folder, time),
         "map" => map(folder),
-        _ => Err(format!("found the task {word}, expected `publish`, `work`, `lock` or `map`")),
+        "damage" => damage(folder),
+        "limits" => limits(folder),
+        _ => Err(format!("found the task {word}, expected `publish`, `work`, `lock`, `map`, `damage` or `limits`")),
     }
 }
 
 /// Says something, at once.
-fn say(word: &str) -> Result<(), String> {
+pub(super) fn say(word: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{word}").and_then(|()| out.flush()).map_err(|e| format!("nobody listens: {e}"))
 }

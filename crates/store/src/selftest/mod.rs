@@ -6,7 +6,9 @@
 mod answer;
 mod battery;
 mod child;
+mod damage;
 mod left;
+mod limits;
 mod probes;
 mod running;
 mod values;
@@ -60,6 +62,8 @@ pub fn selftest(
         check("publish", battery::publish(own));
         check("replace", battery::replace(own, options.time));
         probe(own, &children, check);
+        check("damage", battery::damage(&children));
+        check("limits", battery::limits(&children));
         check("processes", battery::processes(own, options, &children));
         check("kills", battery::kills(own, options, &children));
     })

@@ -5,16 +5,18 @@
 
 use super::Purpose;
 use super::fork::{Redeemed, Ticket, enter};
+use crate::layout::LOCKS;
 use crate::{fs, marker};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Folder of the lock files in a store.
-const LOCKS: &str = "locks";
-/// There are 64 of them for each purpose: as many as processes that are likely to build at once, and few enough to stay for ever.
+/// There are 64 of them for building and for records each: as many as processes that are likely to build at once, and few enough to stay for
+/// ever.
 const STRIPES: u8 = 64;
+/// The one that imports take their turn by.
+const IMPORT: u8 = 2 * STRIPES;
 /// Bytes that a holder writes, at the front and always as many, so that nothing of the holder before is left.
 const TEXT: usize = 256;
 
@@ -25,6 +27,8 @@ pub(super) fn stripe(key: &[u8; 32], purpose: Purpose) -> u8 {
     match purpose {
         Purpose::Build => stripe,
         Purpose::Record => stripe | STRIPES,
+        // One at a time, whatever the key.
+        Purpose::Import => IMPORT,
     }
 }
 
@@ -83,20 +87,15 @@ impl LockFile {
 
     /// Writes who holds the lock, for those who wait. A failure only makes their message poorer.
     pub(super) fn sign(&self, key: &[u8; 32]) {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        let key = blake3::Hash::from_bytes(*key).to_hex();
-        let mut text = format!("pid {}\nhost {}\nsince {since}\nkey {key}\n", std::process::id(), fs::host_name()).into_bytes();
-        text.resize(TEXT, b'\n');
         self.is_signed.store(true, Ordering::Relaxed);
-        let _ = self.file().and_then(|file| file.write_some(0, &text));
+        if let Ok(file) = self.file() {
+            sign(file, Some(key));
+        }
     }
 
     /// What the holder wrote; nothing where that cannot be read.
     pub(super) fn text(&self) -> Vec<u8> {
-        let mut text = vec![0; TEXT];
-        let read = self.file().and_then(|file| file.read_some(0, &mut text)).unwrap_or(0);
-        text.truncate(read);
-        text
+        self.file().map(text).unwrap_or_default()
     }
 }
 
@@ -108,7 +107,7 @@ impl Drop for LockFile {
         if self.ticket.is_ours() {
             // A store that is copied somewhere tells nothing of who made it.
             if *self.is_signed.get_mut() {
-                let _ = file.write_some(0, &[b'\n'; TEXT]);
+                unsign(&file);
             }
             let _ = file.unlock();
         }
@@ -119,8 +118,30 @@ impl Drop for LockFile {
     }
 }
 
+/// Writes into a lock file who holds it. A failure only makes others' message poorer.
+pub(crate) fn sign(file: &fs::Shared, key: Option<&[u8; 32]>) {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let key = key.map_or(String::new(), |key| format!("key {}\n", blake3::Hash::from_bytes(*key).to_hex()));
+    let mut text = format!("pid {}\nhost {}\nsince {since}\n{key}", std::process::id(), fs::host_name()).into_bytes();
+    text.resize(TEXT, b'\n');
+    let _ = file.write_some(0, &text);
+}
+
+/// Takes out of a lock file who holds it.
+pub(crate) fn unsign(file: &fs::Shared) {
+    let _ = file.write_some(0, &[b'\n'; TEXT]);
+}
+
+/// What the holder wrote into a lock file; nothing where that cannot be read.
+pub(crate) fn text(file: &fs::Shared) -> Vec<u8> {
+    let mut text = vec![0; TEXT];
+    let read = file.read_some(0, &mut text).unwrap_or(0);
+    text.truncate(read);
+    text
+}
+
 /// What a holder wrote, in words. Anything but what holders write is left out.
-pub(super) fn describe(text: &[u8]) -> String {
+pub(crate) fn describe(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let field = |name: &str, fits: fn(char) -> bool, most: usize| {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
@@ -145,7 +166,7 @@ mod tests {
     fn a_holder_signs_and_is_described() {
         let dir = tempfile::tempdir().unwrap();
         let key = [0xab; 32];
-        assert_eq!(stripe(&key, Purpose::Build), 0x2b);
+        assert_eq!([Purpose::Build, Purpose::Record, Purpose::Import].map(|purpose| stripe(&key, purpose)), [0x2b, 0x6b, 0x80]);
         let holder = LockFile::open(dir.path(), stripe(&key, Purpose::Build)).unwrap();
         assert!(holder.try_lock().unwrap());
         holder.sign(&key);

@@ -8,9 +8,13 @@ mod fork;
 mod lock_file;
 mod threads;
 
+pub(crate) use lock_file::{describe, sign, text, unsign};
+
+use crate::layout::LOCKS;
 use lock_file::LockFile;
+use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use threads::{Seat, Seated};
@@ -26,7 +30,8 @@ const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 pub struct TurnOptions {
     /// Longest wait; then the caller builds for itself. A file system that does not answer at all is outside this bound.
     pub wait: Duration,
-    /// Time between two reports (at level `info`) of who is waited for.
+    /// Time between two reports of who is waited for. The first for a key is a warning, so that nobody waits for long without knowing
+    /// why; the others are at level `info`.
     pub report_every: Duration,
 }
 
@@ -72,6 +77,19 @@ pub(crate) enum Purpose {
     Build,
     /// To read a record and replace it.
     Record,
+    /// To import a bundle: as long as writing its pack takes.
+    Import,
+}
+
+impl Purpose {
+    /// In words, behind "a turn".
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Build => "to build",
+            Self::Record => "to write a record",
+            Self::Import => "to import a bundle",
+        }
+    }
 }
 
 /// Waits for the turn at a key. `look` is asked before the turn is given and after each wait, so that what another has finished is found
@@ -87,24 +105,117 @@ pub(crate) fn take<T>(
     options: &TurnOptions,
     look: &mut dyn FnMut() -> Option<T>,
 ) -> Turned<T> {
-    let mut wait = Wait::new(root, options);
-    let (seat, locked) = match threads::sit(root, key, purpose, &mut wait, look) {
-        Seated::Seat(seat) => (Some(seat), root.map(|root| lock(root, key, lock_file::stripe(key, purpose), &mut wait, look))),
-        Seated::Found(found) => return Turned::Found(found),
-        Seated::Late => {
-            wait.warn_late("another thread of this process");
-            (None, None)
+    let mut wait = Wait::new(root, key, purpose, options);
+    let turn = match ask(root, key, purpose, &mut wait, look) {
+        Asked::Turn(turn) => turn,
+        Asked::Found(found) => return Turned::Found(found),
+        Asked::Late(late) => {
+            wait.warn_late(&late.holder.to_string());
+            late.holder.remember(root);
+            late.turn
         }
-    };
-    let lock = match locked {
-        Some(Locked::Found(found)) => return Turned::Found(found),
-        Some(Locked::Lock(lock)) => Some(lock),
-        Some(Locked::Private) | None => None,
     };
     // Between the caller's own look and this turn, another's may have come to its end.
     match look() {
         Some(found) => Turned::Found(found),
-        None => Turned::Mine(Turn { lock, _seat: seat }),
+        None => Turned::Mine(turn),
+    }
+}
+
+/// The turn at a key, if nobody has it; `None` where somebody has, who is not waited for. That says nothing of the holder: the next one waits
+/// for it as long as ever.
+pub(crate) fn take_at_once(root: &Path, key: &[u8; 32], purpose: Purpose) -> Option<Turn> {
+    let mut wait = Wait::new(Some(root), key, purpose, &TurnOptions { wait: Duration::ZERO, ..TurnOptions::default() });
+    match ask::<()>(Some(root), key, purpose, &mut wait, &mut || None) {
+        Asked::Turn(turn) => Some(turn),
+        Asked::Found(()) | Asked::Late(_) => None,
+    }
+}
+
+/// The turns at several keys, in the order that they are given in, for one wait in all.
+pub(crate) fn take_all<'k>(root: &Path, keys: impl Iterator<Item = &'k [u8; 32]>, purpose: Purpose, options: &TurnOptions) -> Vec<Turn> {
+    let mut keys = keys.peekable();
+    let Some(first) = keys.peek() else { return Vec::new() };
+    let mut wait = Wait::new(Some(root), first, purpose, options);
+    let mut is_told = false;
+    let mut turn_at = |key| {
+        wait.key = key;
+        let left = wait.left();
+        match ask::<()>(Some(root), key, purpose, &mut wait, &mut || None) {
+            Asked::Turn(turn) => Some(turn),
+            Asked::Found(()) => None,
+            Asked::Late(late) => {
+                if !std::mem::replace(&mut is_told, true) {
+                    wait.warn_late(&late.holder.to_string());
+                }
+                // Who was asked for near the end of the wait need not be stuck.
+                if left.saturating_mul(2) >= options.wait {
+                    late.holder.remember(Some(root));
+                }
+                Some(late.turn)
+            }
+        }
+    };
+    keys.filter_map(&mut turn_at).collect()
+}
+
+/// How asking for the turn at a key ended.
+enum Asked<T> {
+    /// The turn. Others may not be kept out by it.
+    Turn(Turn),
+    Found(T),
+    /// The wait is over.
+    Late(Late),
+}
+
+/// What a wait that is over has come to.
+struct Late {
+    holder: Holder,
+    /// As much of the turn as was to be had.
+    turn: Turn,
+}
+
+/// Who was waited for in vain.
+enum Holder {
+    Thread,
+    /// What it has written into the lock file.
+    Process {
+        stripe: u8,
+        text: Vec<u8>,
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Thread => f.write_str("another thread of this process"),
+            Self::Process { text, path, .. } => write!(f, "{}, by {}", lock_file::describe(text), path.display()),
+        }
+    }
+}
+
+impl Holder {
+    /// Keeps others of this process from waiting for it as well.
+    fn remember(self, root: Option<&Path>) {
+        if let (Self::Process { stripe, text, .. }, Some(root)) = (self, root) {
+            fork::table().set_stuck(root, stripe, text);
+        }
+    }
+}
+
+fn ask<T>(root: Option<&Path>, key: &[u8; 32], purpose: Purpose, wait: &mut Wait<'_>, look: &mut dyn FnMut() -> Option<T>) -> Asked<T> {
+    let seat = match threads::sit(root, key, purpose, wait, look) {
+        Seated::Seat(seat) => Some(seat),
+        Seated::Found(found) => return Asked::Found(found),
+        Seated::Late => return Asked::Late(Late { holder: Holder::Thread, turn: Turn { lock: None, _seat: None } }),
+    };
+    let turn = |lock| Turn { lock, _seat: seat };
+    match root.map(|root| lock(root, key, lock_file::stripe(key, purpose), wait, look)) {
+        Some(Locked::Lock(lock)) => Asked::Turn(turn(Some(lock))),
+        Some(Locked::Private) | None => Asked::Turn(turn(None)),
+        Some(Locked::Found(found)) => Asked::Found(found),
+        Some(Locked::Late(holder)) => Asked::Late(Late { holder, turn: turn(None) }),
     }
 }
 
@@ -112,8 +223,10 @@ pub(crate) fn take<T>(
 enum Locked<T> {
     Lock(Arc<LockFile>),
     Found(T),
-    /// Without a lock.
+    /// Without a lock: locks are refused, or its holder is known not to be worth waiting for.
     Private,
+    /// The wait is over.
+    Late(Holder),
 }
 
 fn lock<T>(root: &Path, key: &[u8; 32], stripe: u8, wait: &mut Wait<'_>, look: &mut dyn FnMut() -> Option<T>) -> Locked<T> {
@@ -139,18 +252,16 @@ fn lock<T>(root: &Path, key: &[u8; 32], stripe: u8, wait: &mut Wait<'_>, look: &
                 return Locked::Private;
             }
         };
-        let holder = file.text();
-        if table.is_stuck(root, stripe, &holder) {
+        let text = file.text();
+        if table.is_stuck(root, stripe, &text) {
             return Locked::Private;
         }
         if wait.is_over() {
-            wait.warn_late(&format!("{}, by {}", lock_file::describe(&holder), file.path().display()));
-            table.set_stuck(root, stripe, holder);
-            return Locked::Private;
+            return Locked::Late(Holder::Process { stripe, text, path: file.path().to_owned() });
         }
         std::thread::sleep(jittered(nap).min(wait.left()));
         nap = nap.saturating_mul(2).min(NAPS.1);
-        wait.report(|| lock_file::describe(&holder));
+        wait.report(|| lock_file::describe(&text));
         if let Some(found) = look() {
             return Locked::Found(found);
         }
@@ -171,7 +282,7 @@ fn warn_refused(root: &Path, error: &io::Error) {
     if fork::table().is_news(root, &error.kind().to_string()) {
         tracing::warn!(
             code = "no-locks",
-            cause = %format_args!("cannot lock a file in {}: {error}", root.join("locks").display()),
+            cause = %format_args!("cannot lock a file in {}: {error}", root.join(LOCKS).display()),
             advice = "nothing needs doing; to have each plan built once, use a store whose file system has locks and whose folder this user may write",
             "the plan store cannot keep other processes out; what several need at once is built by each"
         );
@@ -181,6 +292,8 @@ fn warn_refused(root: &Path, error: &io::Error) {
 /// A bounded wait.
 struct Wait<'a> {
     root: Option<&'a Path>,
+    key: &'a [u8; 32],
+    purpose: Purpose,
     start: Instant,
     end: Instant,
     every: Duration,
@@ -188,11 +301,11 @@ struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    fn new(root: Option<&'a Path>, options: &TurnOptions) -> Self {
+    fn new(root: Option<&'a Path>, key: &'a [u8; 32], purpose: Purpose, options: &TurnOptions) -> Self {
         let start = Instant::now();
         let end = start.checked_add(options.wait.min(A_YEAR)).unwrap_or(start);
         // Waking to report nothing all the time would be a busy loop.
-        Self { root, start, end, every: options.report_every.clamp(NAPS.1, A_YEAR), reported: start }
+        Self { root, key, purpose, start, end, every: options.report_every.clamp(NAPS.1, A_YEAR), reported: start }
     }
 
     fn left(&self) -> Duration {
@@ -208,29 +321,41 @@ impl<'a> Wait<'a> {
         self.every.saturating_sub(self.reported.elapsed()).min(self.left()).max(NAPS.0)
     }
 
+    /// What is waited for, and where.
+    fn what(&self) -> String {
+        let place = self.root.map(|root| format!(" in the store {}", root.display())).unwrap_or_default();
+        let key = blake3::Hash::from_bytes(*self.key).to_hex();
+        format!("a turn {} key {}{place}", self.purpose.words(), key.get(..12).unwrap_or_default())
+    }
+
     /// Reports who is waited for, if it is time.
     fn report(&mut self, who: impl FnOnce() -> String) {
-        if self.reported.elapsed() >= self.every {
-            self.reported = Instant::now();
-            let store = self.root.map(|root| root.display().to_string());
-            tracing::info!(
-                store,
-                who = who(),
-                waited_s = self.start.elapsed().as_secs(),
-                left_s = self.left().as_secs(),
-                "waits for its turn to build"
+        if self.reported.elapsed() < self.every {
+            return;
+        }
+        self.reported = Instant::now();
+        let (what, who) = (self.what(), who());
+        let (waited_s, left_s) = (self.start.elapsed().as_secs(), self.left().as_secs());
+        // Who waits with others for the same says nothing new.
+        if fork::table().is_news_wait(self.root, self.key, self.purpose) {
+            tracing::warn!(
+                code = "waits",
+                cause = %format_args!("waited {waited_s} s for {what}; it is held by {who}"),
+                advice = %format_args!("nothing needs doing: this goes on when that is done, or without it in {left_s} s"),
+                "waits for its turn"
             );
+        } else {
+            tracing::info!(what, who, waited_s, left_s, "waits for its turn");
         }
     }
 
     /// The wait has ended in vain.
     fn warn_late(&self, who: &str) {
-        let place = self.root.map(|root| format!(" in the store {}", root.display())).unwrap_or_default();
         tracing::warn!(
             code = "waited-in-vain",
-            cause = %format_args!("waited {:.1} s for a turn to build{place}; it is held by {who}", self.start.elapsed().as_secs_f64()),
+            cause = %format_args!("waited {:.1} s for {}; it is held by {who}", self.start.elapsed().as_secs_f64(), self.what()),
             advice = "see whether the holder is stopped or slow; a longer wait can be set where the turn is asked for",
-            "builds for itself what another may be building too"
+            "does for itself what another may be doing too"
         );
     }
 }

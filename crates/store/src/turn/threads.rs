@@ -25,6 +25,8 @@ pub(super) struct Table {
     /// What stood in a lock file when waiting for it ended without it.
     stuck: Mutex<HashMap<Stripe, Vec<u8>>>,
     warned: Mutex<HashSet<(PathBuf, String)>>,
+    /// What long waits were for.
+    told: Mutex<HashSet<Name>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -61,6 +63,12 @@ impl Table {
     pub(super) fn is_news(&self, root: &Path, cause: &str) -> bool {
         let mut warned = lock(&self.warned);
         warned.len() < MOST_CAUSES && warned.insert((root.to_owned(), cause.to_owned()))
+    }
+
+    /// Whether this is the first long wait for a turn.
+    pub(super) fn is_news_wait(&self, root: Option<&Path>, key: &[u8; 32], purpose: Purpose) -> bool {
+        let mut told = lock(&self.told);
+        told.len() < MOST_CAUSES && told.insert(Arc::new((root.map(Path::to_owned), *key, purpose)))
     }
 }
 

@@ -1,14 +1,13 @@
 //! One upkeep at a time, where that is to be had. It saves double work and nothing else.
 
+use super::wait::Wait;
 use crate::layer::Directory;
 use crate::layout::LOCKS;
-use crate::{StoreError, fs};
-use std::time::{Duration, Instant};
+use crate::{StoreError, fs, turn};
+use std::time::Duration;
 
 /// Name of the lock file, in the folder of all lock files.
 const UPKEEP: &str = "upkeep";
-/// Time between two looks.
-const NAP: Duration = Duration::from_millis(20);
 
 /// The lock of upkeep, held until it is dropped, or the process dies. A child that is forked meanwhile may hold it for longer, which costs
 /// others their wait.
@@ -27,23 +26,28 @@ impl Alone {
             Err(error) if error.is_not_a_folder() => return Ok(Self::without()),
             Err(error) => return Err(error),
         };
-        let start = Instant::now();
         let Ok(file) = fs::open_shared(&folder.join(UPKEEP), true) else { return Ok(Self::without()) };
+        let mut wait = Wait::new(directory.root(), wait);
+        let who = || turn::describe(&turn::text(&file));
         loop {
             match file.try_lock() {
-                Ok(true) => return Ok(Self { domain: file.lock_domain(), lock: Some(file) }),
-                Ok(false) if start.elapsed() < wait => std::thread::sleep(NAP),
+                Ok(true) => {
+                    turn::sign(&file, None);
+                    return Ok(Self { domain: file.lock_domain(), lock: Some(file) });
+                }
+                Ok(false) if !wait.is_over() => wait.nap(who, "this goes on beside it, or gives up if both would remove things"),
                 Ok(false) => {
-                    tracing::info!(
-                        store = %directory.root().display(),
-                        waited_s = start.elapsed().as_secs(),
-                        "other upkeep of this store is still at work; both go on"
-                    );
+                    wait.warn_late(who);
                     return Ok(Self::without());
                 }
                 Err(_) => return Ok(Self::without()),
             }
         }
+    }
+
+    /// Whether the lock is held: nobody else is at work where locks hold.
+    pub(super) fn is_sure(&self) -> bool {
+        self.lock.is_some()
     }
 
     fn without() -> Self {
@@ -60,6 +64,7 @@ impl Alone {
 impl Drop for Alone {
     fn drop(&mut self) {
         if let Some(file) = &self.lock {
+            turn::unsign(file);
             // A copy of the descriptor in a child would keep it.
             let _ = file.unlock();
         }

@@ -35,10 +35,10 @@ pub(crate) fn awaits(directory: &Directory) -> Result<Awaited, StoreError> {
 }
 
 /// The packs in `trash`, each of which may go back at any moment, with the places from which they come. Damaged ones hold nothing.
-pub(super) fn packs(directory: &Directory, limits: &Limits) -> Result<Vec<(PathBuf, Arc<Pack>)>, StoreError> {
+pub(super) fn packs(directory: &Directory) -> Result<Vec<(PathBuf, Arc<Pack>)>, StoreError> {
     let mut packs = Vec::new();
     for name in names(directory)?.iter().filter(|name| layout::parse_pack(name).is_some()) {
-        match Pack::open(&directory.root().join(TRASH).join(name), limits) {
+        match Pack::open(&directory.root().join(TRASH).join(name), &Limits::of_packs()) {
             Ok(Some(pack)) => packs.push((directory.root().join(PACKS).join(name), Arc::new(pack))),
             // It has gone back, or for good.
             Ok(None) => {}

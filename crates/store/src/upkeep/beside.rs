@@ -64,8 +64,13 @@ impl Sweep<'_> {
     fn put_beside_what_is_not_hidden(&self, pack: &Arc<Pack>, sorted: &Sorted) -> Result<(), StoreError> {
         drop(self.directory.packs().refresh());
         for dropped in sorted.dropped.iter().filter(|dropped| dropped.is_hidden) {
-            if trash::has(self.directory, dropped.kind, &dropped.name) {
-                continue;
+            match trash::has(self.directory, dropped.kind, &dropped.name) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                // Nothing is found in what is damaged.
+                Err(error) if error.is_damage() => {}
+                // What is there may be newer, and must not be hidden; what is here may be the last. So the old pack gets its name back.
+                Err(error) => return Err(error),
             }
             let Some(row) = pack.find(dropped.kind, &dropped.name)? else { continue };
             let record = match packed_record(pack, &row, self.limits) {

@@ -47,12 +47,14 @@ pub struct CompactOptions {
     pub few_packs: usize,
     /// How long to wait for other upkeep of the store to end. Then both go on: it is double work, and otherwise right.
     pub wait: Duration,
+    /// Not beside other upkeep: where that goes on for longer than the wait, or locks are refused, nothing is folded.
+    pub only_alone: bool,
 }
 
 impl Default for CompactOptions {
     /// Loose files, and packs below 64 MiB when there are more than eight; waits ten seconds.
     fn default() -> Self {
-        Self { files: true, all: false, small_pack_bytes: 64 << 20, few_packs: 8, wait: Duration::from_secs(10) }
+        Self { files: true, all: false, small_pack_bytes: 64 << 20, few_packs: 8, wait: Duration::from_secs(10), only_alone: false }
     }
 }
 
@@ -76,7 +78,8 @@ pub struct CompactReport {
     pub damaged: u64,
     /// Entries that stay where they are: of another version, above a limit, unreadable, or not hipplan's.
     pub left: u64,
-    /// Nothing was folded, for other upkeep has taken away what was being packed, each time that it was begun anew. Another time will do.
+    /// Nothing was folded, for other upkeep has taken away what was being packed, each time that it was begun anew; or it is at work, and
+    /// this was to be done [alone](CompactOptions::only_alone). Another time will do.
     pub gave_up: bool,
     /// What upkeep that was killed had taken away and left undecided, and which is in its place again.
     pub put_back: Vec<PathBuf>,
@@ -107,6 +110,9 @@ fn compact(
     }
     directory.uses_folder(PACKS)?;
     let alone = Alone::wait(directory, options.wait)?;
+    if options.only_alone && !alone.is_sure() {
+        return Ok(CompactReport { gave_up: true, ..CompactReport::default() });
+    }
     let mut report = CompactReport { put_back: trash::recover(directory)?, ..CompactReport::default() };
     generation::sweep(directory, &alone, &Clock::default())?;
     for _ in 0..MOST_BEGINNINGS {

@@ -131,7 +131,7 @@ impl<'d> Gathered<'d> {
     /// A loose file that is not packed: set aside if it is damaged, else it stays.
     fn refuse_loose(&mut self, kind: EntryKind, name: &[u8; 32], path: &std::path::Path, file: &fs::OpenFile, error: StoreError) {
         if error.is_damage() {
-            self.directory.set_aside(kind, name, path, file, &error, self.limits);
+            drop(self.directory.set_aside(kind, name, path, file, &error, self.limits));
             self.directory.faults().entry(&error);
             self.outcome.damaged = self.outcome.damaged.saturating_add(1);
             self.outcome.problems.note(error);

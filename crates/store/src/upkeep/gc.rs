@@ -11,21 +11,19 @@ use super::reach::{Holdings, Wanted};
 use super::sweep::{Sweep, Swept};
 use super::trash;
 use super::usage::{Usage, measure};
+use super::wait::Wait;
 use crate::layer::Directory;
 use crate::layout::PACKS;
 use crate::{Limits, Store, StoreError};
 use hipplan_serialize::GraphKey;
 use std::collections::HashSet;
 use std::io::ErrorKind;
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// Sweeps of one gc at most: each takes what the one before had to leave because something else still named it.
 const MOST_SWEEPS: u32 = 4;
 /// How long other upkeep is waited for before this goes on beside it.
 const ALONE: Duration = Duration::from_secs(30);
-/// Time between two looks.
-const NAP: Duration = Duration::from_millis(20);
 /// The grace age that is used where none is given.
 const GRACE: Duration = Duration::from_secs(3600);
 
@@ -134,12 +132,20 @@ pub(super) struct AtWork {
 /// them apart.
 pub(super) fn alone(directory: &Directory) -> Result<AtWork, StoreError> {
     let alone = Alone::wait(directory, ALONE)?;
-    let (from, clock) = (Instant::now(), Clock::default());
+    let (mut wait, clock) = (Wait::new(directory.root(), longest_wait()), Clock::default());
     let claim = loop {
         generation::sweep(directory, &alone, &clock)?;
         match directory.uses_folder(PACKS).and_then(|folder| Claim::make(directory, &folder, 0, &alone)) {
             Ok(Some(claim)) => break Some(claim),
-            Ok(None) if from.elapsed() < longest_wait() => thread::sleep(NAP),
+            Ok(None) if !wait.is_over() => {
+                let who = || {
+                    format!(
+                        "somebody who removes things, or did when it was killed, and whose claim is in {}",
+                        directory.root().join(PACKS).display()
+                    )
+                };
+                wait.nap(who, "this gives up");
+            }
             Ok(None) => {
                 let action = "remove anything while other upkeep is at work, or was killed a moment ago, in";
                 return Err(StoreError::io(action, directory.root())(ErrorKind::ResourceBusy.into()));

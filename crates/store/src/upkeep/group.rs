@@ -7,10 +7,9 @@
 //! that has a loose file, or one that may come back from `trash`, is published loose as well ([`trash`](super::trash)).
 
 use super::in_front::{publish_each, publish_in_front, write_pack};
-use crate::entry::check_limit;
 use crate::layer::{Directory, check_blob_size, check_plan_size, check_rows};
 use crate::plans::{checked, code_objects, missing_code_object};
-use crate::record::{self, RecordKind};
+use crate::record::{self, Record, RecordKind};
 use crate::targets::{Target, targets};
 use crate::{EntryKind, Persisted, Put, Store, StoreError, Turn};
 use hipplan_serialize::plan::PlanView;
@@ -29,8 +28,9 @@ const SHARE_OF_AGE: u32 = 4;
 /// What was put may name what is not looked at again, and gc spares that for an hour.
 const LONGEST: Duration = Duration::from_secs(1800);
 
-pub(super) type Key = (EntryKind, [u8; 32]);
+pub(crate) type Key = (EntryKind, [u8; 32]);
 pub(super) type Entries = BTreeMap<Key, Arc<[u8]>>;
+type Sets = BTreeMap<[u8; 32], Additions>;
 
 /// Puts that are written together. Threads may put at once.
 ///
@@ -52,12 +52,14 @@ pub struct Group {
 #[derive(Debug, Default)]
 struct State {
     entries: Entries,
-    sets: BTreeMap<[u8; 32], Additions>,
+    /// A key is in these or among the selections of the entries, never in both: which of the two came last would not be known.
+    sets: Sets,
     bytes: u64,
     /// When the oldest of it was put.
     since: Option<Instant>,
     /// What is being written.
     in_flight: Arc<Entries>,
+    sets_in_flight: Arc<Sets>,
     /// Why a store that degrades keeps nothing any more.
     failure: Option<String>,
     /// What was missing first of what was named by what was therefore not written, since a commit has told of it.
@@ -144,10 +146,7 @@ impl Group {
             if own.is_empty() {
                 return Ok(Persisted::Unchanged);
             }
-            let persisted =
-                self.collect(layer, [(EntryKind::Selection, key.0, &record::encode(RecordKind::Selection, &key.0, &own)[..])])?;
-            self.state().sets.remove(&key.0);
-            Ok(persisted)
+            self.collect(layer, [(EntryKind::Selection, key.0, &record::encode(RecordKind::Selection, &key.0, &own)[..])])
         })
     }
 
@@ -163,7 +162,7 @@ impl Group {
             }
             let mut state = self.state();
             let put_before = state.entries.remove(&(EntryKind::Selection, key.0));
-            let instead = put_before.and_then(|bytes| record::decode(EntryKind::Selection, &key.0, &bytes).ok()).map(|record| record.rows);
+            let instead = put_before.and_then(|bytes| rows_of(&key.0, &bytes));
             let additions = state.sets.entry(key.0).or_default();
             if instead.is_some() {
                 *additions = Additions { instead, plans: Vec::new() };
@@ -251,22 +250,25 @@ impl Group {
 
     /// Collects entries that are not there yet, all at once; gives whether the first of them is new.
     fn collect<const N: usize>(&self, layer: &Directory, entries: [(EntryKind, [u8; 32], &[u8]); N]) -> Result<Persisted, StoreError> {
-        let mut news = [false; N];
-        for (is_new, (kind, name, bytes)) in news.iter_mut().zip(&entries) {
-            let is_there = self.state().get(*kind, name).map(|there| **there == **bytes);
-            *is_new = match is_there {
-                Some(is_same) => !is_same,
-                None => !layer.holds(*kind, name, bytes)?,
-            };
+        let mut held = [false; N];
+        for (is_held, (kind, name, bytes)) in held.iter_mut().zip(&entries) {
+            let is_collected = self.state().get(*kind, name).is_some();
+            *is_held = !is_collected && layer.holds(*kind, name, bytes)?;
         }
+        // Others may have put something since. What is collected is looked at and replaced in one go, so that they come before or behind.
         let mut state = self.state();
-        for (is_new, (kind, name, bytes)) in news.iter().zip(&entries) {
-            if *is_new {
-                state.entries.insert((*kind, *name), (*bytes).into());
-                state.note(bytes.len());
+        let mut is_first_new = false;
+        for (number, (&is_held, (kind, name, bytes))) in held.iter().zip(&entries).enumerate() {
+            let is_added_to = *kind == EntryKind::Selection && state.replace_set(name);
+            let is_there = state.get(*kind, name).map_or(is_held, |there| **there == **bytes);
+            if is_there && !is_added_to {
+                continue;
             }
+            state.entries.insert((*kind, *name), (*bytes).into());
+            state.note(bytes.len());
+            is_first_new |= number == 0;
         }
-        Ok(if news.first() == Some(&true) { Persisted::New } else { Persisted::Unchanged })
+        Ok(if is_first_new { Persisted::New } else { Persisted::Unchanged })
     }
 
     fn commit_alone(&self) -> Result<Persisted, StoreError> {
@@ -286,6 +288,7 @@ impl Group {
         });
         let mut state = self.state();
         state.in_flight = Arc::default();
+        state.sets_in_flight = Arc::default();
         match &result {
             Ok(Persisted::No(error)) => {
                 // What was put since may name what is not kept.
@@ -293,7 +296,7 @@ impl Group {
                 *state = State { failure, ..State::default() };
             }
             Ok(_) => {}
-            Err(_) => state.restore(&entries, sets),
+            Err(_) => state.restore(&entries, &sets),
         }
         drop(state);
         if result.as_ref().is_ok_and(Persisted::is_persisted) {
@@ -308,12 +311,7 @@ impl Group {
 
     /// Writes a pack, and loose files where loose ones would be in front of it; gives what was written, and the first entry that is missing of
     /// those that something named which is therefore left out.
-    fn write(
-        &self,
-        layer: &Directory,
-        entries: &Entries,
-        sets: &BTreeMap<[u8; 32], Additions>,
-    ) -> Result<(Entries, Option<StoreError>), StoreError> {
+    fn write(&self, layer: &Directory, entries: &Entries, sets: &Sets) -> Result<(Entries, Option<StoreError>), StoreError> {
         let _turns = self.turns(layer, sets);
         let mut all = entries.clone();
         let mut missing = leave_out(layer, &mut all)?;
@@ -353,38 +351,31 @@ impl Group {
     }
 
     /// The turns at all sets, in an order that is the same for all groups.
-    fn turns(&self, layer: &Directory, sets: &BTreeMap<[u8; 32], Additions>) -> Vec<Turn> {
+    fn turns(&self, layer: &Directory, sets: &Sets) -> Vec<Turn> {
         // Keys of one lock file together, and lock files in their order.
         let mut keys: Vec<&[u8; 32]> = sets.keys().collect();
         keys.sort_unstable_by_key(|key| (key.first().map(|byte| (byte ^ 0x5a) & 0x3f), **key));
-        keys.into_iter().filter_map(|key| self.store.turn_to_write(layer, key)).collect()
+        self.store.turns_to_write(layer, keys)
     }
 
-    /// The record of a set with what was added; `None` where that is what there is.
+    /// The record of a set with what was added; `None` where that is what there is, to stay.
     fn united(&self, layer: &Directory, key: &[u8; 32], additions: &Additions) -> Result<Option<Vec<u8>>, StoreError> {
-        let mut rows = match &additions.instead {
-            Some(rows) => rows.clone(),
-            None => match layer.record_to_replace(EntryKind::Selection, key, self.store.limits()) {
-                Ok(record) => record.map(|record| record.rows).unwrap_or_default(),
-                // What is damaged is built again.
-                Err(error) if error.is_damage() => Vec::new(),
-                Err(error) => return Err(error),
-            },
+        let key = &SelectionKey(*key);
+        let there = match &additions.instead {
+            Some(rows) => Some(Record { kind: RecordKind::Selection, rows: rows.clone() }),
+            None => self.store.record_to_add_to(layer, key)?,
         };
-        let is_news = additions.instead.is_some() || additions.plans.iter().any(|plan| !rows.contains(plan));
-        if !is_news {
-            return Ok(None);
+        match there {
+            Some(there) if additions.instead.is_none() && additions.plans.iter().all(|plan| there.rows.contains(plan)) => {
+                let bytes = record::encode(there.kind, &key.0, &there.rows);
+                Ok((!layer.holds(EntryKind::Selection, &key.0, &bytes)?).then_some(bytes))
+            }
+            there => {
+                let rows = there.map(|there| there.rows).unwrap_or_default();
+                let set = self.store.set_with(layer, key, rows, &additions.plans)?;
+                Ok(Some(record::encode(set.kind, &key.0, &set.rows)))
+            }
         }
-        for plan in &additions.plans {
-            rows.retain(|other| other.key != plan.key);
-            rows.push(*plan);
-        }
-        rows.sort_unstable();
-        rows.dedup();
-        let path = EntryKind::Selection.file(layer.root(), key);
-        let max = u64::from(self.store.limits().max_record_rows);
-        check_limit(&path, "number of rows", rows.len() as u64, "max_record_rows", max)?;
-        Ok(Some(record::encode(RecordKind::Set, key, &rows)))
     }
 }
 
@@ -439,38 +430,56 @@ impl State {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    fn take(&mut self) -> (Arc<Entries>, BTreeMap<[u8; 32], Additions>) {
-        let entries = Arc::new(std::mem::take(&mut self.entries));
-        self.in_flight = Arc::clone(&entries);
+    fn take(&mut self) -> (Arc<Entries>, Arc<Sets>) {
+        self.in_flight = Arc::new(std::mem::take(&mut self.entries));
+        self.sets_in_flight = Arc::new(std::mem::take(&mut self.sets));
         self.bytes = 0;
         self.since = None;
-        (entries, std::mem::take(&mut self.sets))
+        (Arc::clone(&self.in_flight), Arc::clone(&self.sets_in_flight))
+    }
+
+    /// A selection takes the place of what was to be added to the one before. Whether something that is being added gets into the store in
+    /// front of it, so that it is to be written whatever the store holds now.
+    fn replace_set(&mut self, key: &[u8; 32]) -> bool {
+        self.sets.remove(key);
+        self.sets_in_flight.contains_key(key)
     }
 
     /// What could not be written is collected again, behind what was put since.
-    fn restore(&mut self, entries: &Entries, sets: BTreeMap<[u8; 32], Additions>) {
+    fn restore(&mut self, entries: &Entries, sets: &Sets) {
         for (key, bytes) in entries {
-            let is_replaced = key.0 == EntryKind::Selection && self.sets.get(&key.1).is_some_and(|set| set.instead.is_some());
-            if !is_replaced && !self.entries.contains_key(key) {
-                self.entries.insert(*key, Arc::clone(bytes));
-                self.note(bytes.len());
-            }
-        }
-        for (key, mut additions) in sets {
-            if self.entries.contains_key(&(EntryKind::Selection, key)) {
+            if self.entries.contains_key(key) {
                 continue;
             }
-            match self.sets.get_mut(&key) {
-                Some(newer) if newer.instead.is_some() => {}
-                Some(newer) => {
-                    additions.plans.append(&mut newer.plans);
-                    *newer = additions;
+            let added = if key.0 == EntryKind::Selection { self.sets.get_mut(&key.1) } else { None };
+            match added {
+                // To this very selection, or to one that was put since.
+                Some(added) => {
+                    if added.instead.is_none() {
+                        added.instead = rows_of(&key.1, bytes);
+                    }
                 }
                 None => {
-                    self.note(additions.plans.len().saturating_mul(size_of::<PlanRef>()));
-                    self.sets.insert(key, additions);
+                    self.entries.insert(*key, Arc::clone(bytes));
+                    self.note(bytes.len());
                 }
+            }
+        }
+        for (key, additions) in sets {
+            if self.entries.contains_key(&(EntryKind::Selection, *key)) {
+                continue;
+            }
+            self.note(additions.plans.len().saturating_mul(size_of::<PlanRef>()));
+            let newer = self.sets.entry(*key).or_default();
+            if newer.instead.is_none() {
+                newer.instead.clone_from(&additions.instead);
+                newer.plans.splice(..0, additions.plans.iter().copied());
             }
         }
     }
+}
+
+/// The plans of a selection that was put.
+fn rows_of(key: &[u8; 32], bytes: &[u8]) -> Option<Vec<PlanRef>> {
+    record::decode(EntryKind::Selection, key, bytes).ok().map(|record| record.rows)
 }

@@ -7,6 +7,7 @@ use super::trash;
 use crate::layer::Directory;
 use crate::pack::{self, NewEntry};
 use crate::{EntryKind, Limits, StoreError, fs};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Writes a pack in front of all others. `false` when others have folded it each time before it had its place: then its entries are
@@ -28,17 +29,22 @@ pub(super) fn write_pack(layer: &Directory, all: &Entries) -> Result<bool, Store
 
 /// Publishes the records that have a loose file, which would be in front of the pack, or may have one again.
 pub(super) fn publish_in_front(layer: &Directory, all: &Entries) -> Result<(), StoreError> {
-    let is_loose = |kind: EntryKind, name: &[u8; 32]| fs::status(&kind.file(layer.root(), name)).is_ok();
-    let records = all.iter().filter(|((kind, _), _)| matches!(kind, EntryKind::PlanRecord | EntryKind::Selection));
-    let (loose, others): (Vec<_>, Vec<_>) = records.partition(|((kind, name), _)| is_loose(*kind, name));
-    // In this order: what goes back from `trash` between the two looks is seen by the second.
-    let awaited = trash::awaits(layer)?;
-    let others = others.into_iter().filter(|(key, _)| awaited.contains(key) || is_loose(key.0, &key.1));
-    for ((kind, name), bytes) in loose.into_iter().chain(others) {
+    let records = all.keys().filter(|(kind, _)| matches!(kind, EntryKind::PlanRecord | EntryKind::Selection));
+    let hidden = loose_or_awaited(layer, records.copied())?;
+    for ((kind, name), bytes) in all.iter().filter(|(key, _)| hidden.contains(*key)) {
         // Nothing to say of what it was.
         drop(layer.publish(*kind, name, bytes)?);
     }
     Ok(())
+}
+
+/// Those of these entries that have something in the place of a loose file, or may have a file there again.
+pub(crate) fn loose_or_awaited(layer: &Directory, entries: impl Iterator<Item = Key>) -> Result<HashSet<Key>, StoreError> {
+    let is_loose = |(kind, name): &Key| fs::status(&kind.file(layer.root(), name)).is_ok();
+    let (loose, others): (Vec<Key>, Vec<Key>) = entries.partition(is_loose);
+    // In this order: what goes back from `trash` between the two looks is seen by the second.
+    let awaited = trash::awaits(layer)?;
+    Ok(others.into_iter().filter(|key| awaited.contains(key) || is_loose(key)).chain(loose).collect())
 }
 
 /// What is named comes before what names it.

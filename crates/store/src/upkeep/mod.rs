@@ -32,15 +32,19 @@ mod sweep;
 mod table;
 pub(crate) mod trash;
 mod usage;
+mod wait;
 mod withdraw;
 
+pub(crate) use awaited::{Awaited, awaits};
 #[cfg(any(test, feature = "testing"))]
 pub use claim::testing::set_claim_age;
 pub use compact::{CompactOptions, CompactReport};
 pub use gc::{GcOptions, GcReport};
 pub(crate) use generation::write_on_top;
 pub use group::Group;
+pub(crate) use in_front::loose_or_awaited;
 pub use pins::{Pin, PinSet};
+pub(crate) use progress::Counter;
 pub use progress::UpkeepProgress;
 pub(crate) use readable::check_readable;
 pub use remove::RemoveReport;

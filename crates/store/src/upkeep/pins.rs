@@ -10,8 +10,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Bytes of the largest file that is read: some 200,000 lines.
+/// Bytes of the largest file that is read: some 220,000 lines.
 const MAX_BYTES: u64 = 16 << 20;
+const EXPECTED_SIZE: &str = "at most 16777216 bytes, which are some 220000 targets";
 /// Characters of the longest name.
 const MAX_NAME: usize = 100;
 
@@ -68,8 +69,8 @@ impl Store {
     /// A gc that is at work has either seen the pins, or finds that what they keep has just been used and leaves it.
     ///
     /// # Errors
-    /// The name is not one of up to 100 letters, digits, `-`, `_` and `.`, beginning with a letter or digit; there is no target; or it
-    /// cannot be written.
+    /// The name is not one of up to 100 letters, digits, `-`, `_` and `.`, beginning with a letter or digit; there is no target, or there are more
+    /// than some 220,000; or it cannot be written.
     pub fn pin(&self, name: &str, targets: &[Pin]) -> Result<(), StoreError> {
         let directory = self.to_write()?;
         let path = path_of(directory, name)?;
@@ -80,6 +81,16 @@ impl Store {
         for target in targets {
             text.push_str(&target.to_string());
             text.push('\n');
+        }
+        if text.len() as u64 > MAX_BYTES {
+            // One that nobody reads would keep everything.
+            let found = format!("{} targets, {} bytes of text", targets.len(), text.len());
+            return Err(StoreError::Named {
+                path,
+                found,
+                expected: EXPECTED_SIZE,
+                advice: "pin them in several sets, each of a name of its own",
+            });
         }
         directory.uses_folder(PINS)?;
         let temp = directory.write_temp(text.as_bytes())?;

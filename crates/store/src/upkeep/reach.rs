@@ -10,12 +10,13 @@ use super::problems::Problems;
 use super::progress::{Counter, UpkeepProgress};
 use super::stamps::{RowStamps, nanos};
 use super::table::{Copied, LOOSE, Marks, Table};
-use crate::layer::{Directory, check_rows, packed_plan, packed_record, walk};
+use super::trash;
+use crate::layer::{Directory, packed_plan, packed_record, walk};
 use crate::layout::{self, EntryKind, PACKS};
 use crate::pack::{Pack, PackRow};
 use crate::plans::{PlanBytes, check_root};
-use crate::record::{self, Record};
-use crate::{Limits, StoreError, fs};
+use crate::record::Record;
+use crate::{Limits, StoreError, entry, fs};
 use hipplan_serialize::{GraphKey, PlanKey};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -78,7 +79,7 @@ impl Holdings {
     pub(super) fn of(directory: &Directory, limits: &Limits, wanted: &Wanted, progress: &dyn UpkeepProgress) -> Self {
         let mut this = Self::default();
         let mut unknown = Vec::new();
-        this.packs = open_packs(directory, limits, &mut unknown);
+        this.packs = open_packs(directory, &mut unknown);
         this.dangling_in = vec![false; this.packs.len()];
         this.stamps = this.packs.iter().map(|pack| RowStamps::of(pack)).collect();
         this.unknown = unknown;
@@ -276,6 +277,8 @@ impl Holdings {
             for blob in crate::plans::code_objects(&view) {
                 match self.blobs.find(&blob.hash.0) {
                     Some(blob) => self.needs.push((plan, blob)),
+                    // It may have been put, or packed, since they were listed: before the stamp of the plan was taken.
+                    None if trash::may_have(directory, EntryKind::Blob, &blob.hash.0) => {}
                     None => self.incomplete.set(plan),
                 }
             }
@@ -315,9 +318,7 @@ fn read_plan(directory: &Directory, packs: &[Arc<Pack>], copy: &Copied, limits: 
 /// A loose record; `None` when it has vanished.
 pub(super) fn read_loose_record(kind: EntryKind, name: &[u8; 32], path: &Path, limits: &Limits) -> Result<Option<Record>, StoreError> {
     let Some(file) = walk::open_listed(path)? else { return Ok(None) };
-    check_rows(path, record::rows_in(file.size()), limits)?;
-    let bytes = file.read().map_err(StoreError::io("read", path))?;
-    record::decode(kind, name, &bytes).map(Some).map_err(|cause| StoreError::Record { path: path.to_owned(), cause })
+    entry::read_record(kind, name, path, &file, limits).map(Some)
 }
 
 fn loose_copy(name: [u8; 32], path: &Path) -> Result<Option<Copied>, StoreError> {
@@ -332,7 +333,7 @@ fn loose_copy(name: [u8; 32], path: &Path) -> Result<Option<Copied>, StoreError>
 }
 
 /// Every pack of the folder, newest first. Those that this process has open are not opened again.
-pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut Vec<StoreError>) -> Vec<Arc<Pack>> {
+pub(super) fn open_packs(directory: &Directory, unknown: &mut Vec<StoreError>) -> Vec<Arc<Pack>> {
     let folder = directory.root().join(PACKS);
     drop(directory.packs().refresh());
     let known = directory.packs().current();
@@ -355,8 +356,8 @@ pub(super) fn open_packs(directory: &Directory, limits: &Limits, unknown: &mut V
             packs.push(pack.clone());
             continue;
         }
-        let opened = match Pack::open(&path, limits) {
-            Ok(None) => Pack::open(&path, limits),
+        let opened = match Pack::open(&path, &Limits::of_packs()) {
+            Ok(None) => Pack::open(&path, &Limits::of_packs()),
             opened => opened,
         };
         match opened {

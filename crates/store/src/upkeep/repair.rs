@@ -1,5 +1,6 @@
 //! Putting right what a check finds wrong.
 
+use super::carry::NewStamps;
 use super::gc::{GcOptions, GcReport, alone, collect};
 use super::leftovers::clear;
 use super::problems::Problems;
@@ -12,14 +13,14 @@ use super::sweep::{Sweep, Swept};
 use super::table::Marks;
 use super::trash;
 use crate::entry;
-use crate::layer::{Directory, misplaced, packed_plan, packed_record, walk};
+use crate::layer::{Directory, check_packed, misplaced, walk};
 use crate::layout::{self, PACKS, QUARANTINE, TRASH};
-use crate::pack::{NewEntry, Pack, PackRow};
-use crate::plans::damaged;
+use crate::pack::{NewEntry, Pack};
 use crate::record::{self, RecordKind};
 use crate::{EntryKind, Limits, Store, StoreError, fs};
 use hipplan_serialize::{PlanRef, RootHash};
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -85,7 +86,10 @@ impl Store {
     /// The folder may not be written; or other upkeep is removing things, and goes on doing so.
     pub fn repair(&self, options: &RepairOptions, progress: &dyn UpkeepProgress) -> Result<RepairReport, StoreError> {
         let directory = self.to_write()?;
-        let mut repair = Repair { directory, limits: self.limits(), report: RepairReport::default(), told: HashSet::new() };
+        // Whoever may not write at all would be told so of each thing that is damaged, and of nothing else.
+        fs::may_write(directory.root()).map_err(StoreError::io("write to the folder", directory.root()))?;
+        let mut repair =
+            Repair { directory, limits: self.limits(), report: RepairReport::default(), told: HashSet::new(), said: HashSet::new() };
         misplaced(directory.root()).into_iter().for_each(|error| repair.leave(error));
         let alone = match alone(directory) {
             Ok(alone) => Some(alone),
@@ -123,13 +127,15 @@ struct Repair<'r> {
     report: RepairReport,
     /// What the report tells of, entries of packs left out: several steps meet the same thing.
     told: HashSet<PathBuf>,
+    /// What it says of packs: they have many entries.
+    said: HashSet<String>,
 }
 
 impl Repair<'_> {
     /// Tells of something that stays as it is.
     fn leave(&mut self, error: StoreError) {
         let is_new = match &error {
-            StoreError::Pack { .. } => true,
+            StoreError::Pack { .. } => self.said.insert(error.to_string()),
             // Asking for a folder below it says no more than that it is none.
             _ => error.path().is_none_or(|path| {
                 let is_told = error.is_not_a_folder() && path.ancestors().any(|above| self.told.contains(above));
@@ -150,44 +156,31 @@ impl Repair<'_> {
         let mut counter = Counter::new(progress, "checking files", 0);
         for file in walk::files(self.directory.root(), kind) {
             counter.one();
-            let checked = match &file {
-                Ok((name, path)) => check_loose(kind, name, path, self.limits),
-                Err(_) => Ok(()),
-            };
-            match (file, checked) {
-                (Ok((name, path)), Err(error)) if error.is_damage() => {
-                    self.directory.forget_file(kind, &name);
-                    let quarantine_name = kind.set_aside_name(&name, trash::number());
-                    match self.set_aside(&path, &quarantine_name, |path| check_loose(kind, &name, path, self.limits)) {
-                        Ok(is_set_aside) => self.report.set_aside = self.report.set_aside.saturating_add(is_set_aside.into()),
-                        Err(in_the_way) => {
-                            self.leave(error);
-                            self.leave(in_the_way);
-                        }
-                    }
-                }
-                (Err(error), _) | (Ok(_), Err(error)) => self.leave(error),
-                (Ok(_), Ok(())) => {}
-            }
+            let checked = file.and_then(|(name, path)| self.file(kind, &name, &path));
+            self.done(checked);
         }
     }
 
-    /// Moves a damaged file to `quarantine`; a good one that came between the check and the move goes back.
-    fn set_aside(&self, path: &Path, name: &str, check: impl FnOnce(&Path) -> Result<(), StoreError>) -> Result<bool, StoreError> {
-        let to = self.directory.uses_folder(QUARANTINE)?.join(name);
-        match fs::rename_away(path, &to) {
-            Ok(()) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            Err(e) => return Err(StoreError::io("set aside", path)(e)),
-        }
-        if check(&to).is_ok() {
-            if !fs::rename_back(&to, path).map_err(StoreError::io("put back", path))? {
-                fs::unlink(&to).map_err(StoreError::io("remove", &to))?;
+    /// Sets a file aside if it is damaged.
+    fn file(&mut self, kind: EntryKind, name: &[u8; 32], path: &Path) -> Result<(), StoreError> {
+        let Some(file) = walk::open_listed(path)? else { return Ok(()) };
+        // Every byte of it is what its name says.
+        let error = match entry::check_loose(kind, name, path, &file, self.limits) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_damage() => error,
+            Err(error) => return Err(error),
+        };
+        match self.directory.set_aside(kind, name, path, &file, &error, self.limits) {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.report.set_aside = self.report.set_aside.saturating_add(1);
+                self.directory.sync_name(path)
             }
-            return Ok(false);
+            Err(in_the_way) => {
+                self.leave(error);
+                Err(in_the_way)
+            }
         }
-        self.directory.sync_name(path)?;
-        Ok(true)
     }
 
     /// Makes new packs of what is good in damaged ones.
@@ -200,13 +193,13 @@ impl Repair<'_> {
             let Some(name) = self.done(name) else { continue };
             let Some(name) = name.to_str().filter(|name| layout::parse_pack(name).is_some()) else { continue };
             let path = folder.join(name);
-            match Pack::open(&path, self.limits) {
+            match Pack::open(&path, &Limits::of_packs()) {
                 Ok(Some(pack)) => {
                     let repaired = self.pack(name, &Arc::new(pack), progress);
                     self.done(repaired);
                 }
                 Ok(None) => {}
-                Err(error) if error.is_damage() => match self.set_aside(&path, name, |path| Pack::open(path, self.limits).map(drop)) {
+                Err(error) if error.is_damage() => match self.unopened(name, &path) {
                     Ok(is_set_aside) => self.report.packs_set_aside = self.report.packs_set_aside.saturating_add(is_set_aside.into()),
                     Err(in_the_way) => {
                         self.leave(error);
@@ -217,6 +210,31 @@ impl Repair<'_> {
             }
         }
         drop(self.directory.packs().refresh());
+    }
+
+    /// Sets a pack aside that did not open a moment ago, if it is damaged still.
+    fn unopened(&self, name: &str, path: &Path) -> Result<bool, StoreError> {
+        // Opened behind this look: so what takes its name in between is another one.
+        let inode = match fs::status(path) {
+            Ok(status) => status.inode,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(StoreError::io("look at", path)(e)),
+        };
+        match Pack::open(path, &Limits::of_packs()) {
+            Ok(_) => Ok(false),
+            Err(error) if error.is_damage() => self.set_pack_aside(name, path, inode, || ()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves a pack to `quarantine`, by way of `trash` as damaged files go; tells whether it did. `between` runs when nobody finds anything in
+    /// it any more.
+    fn set_pack_aside(&self, name: &str, path: &Path, inode: fs::Inode, between: impl FnOnce()) -> Result<bool, StoreError> {
+        let to = self.directory.uses_folder(QUARANTINE)?.join(name);
+        let Some(condemned) = trash::condemn_pack(self.directory, path, inode)? else { return Ok(false) };
+        self.directory.sync_name(path)?;
+        between();
+        condemned.set_aside(&to)
     }
 
     fn pack(&mut self, name: &str, pack: &Arc<Pack>, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
@@ -253,6 +271,7 @@ impl Repair<'_> {
         if !is_damaged {
             return Ok(());
         }
+        let mut rebuilt = None;
         if !new.kept.is_empty() {
             let new = publish_rows(self.directory, pack, &new, progress)?;
             self.report.packs_rebuilt = self.report.packs_rebuilt.saturating_add(1);
@@ -260,12 +279,12 @@ impl Repair<'_> {
                 // Only its tables were damaged: the new one is what it should have been, and has its name.
                 return Ok(());
             }
+            rebuilt = Some(new.pack);
         }
-        let to = self.directory.uses_folder(QUARANTINE)?.join(name);
-        match fs::rename_away(pack.path(), &to) {
-            Ok(()) => self.directory.sync_name(pack.path())?,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(e) => return Err(StoreError::io("set aside", pack.path())(e)),
+        // What was used while it was checked and written anew may be in use by somebody who relies on that.
+        let renew = || rebuilt.iter().for_each(|new| NewStamps::of(new).renew_from(pack, &stamps));
+        if !self.set_pack_aside(name, pack.path(), pack.status().inode, renew)? {
+            return Ok(());
         }
         drop(fs::unlink(&pack.path().with_extension("used")));
         self.report.packs_set_aside = self.report.packs_set_aside.saturating_add(1);
@@ -358,19 +377,4 @@ fn leading_nowhere(holdings: &Holdings) -> Removal {
         *rewrite |= dangling;
     }
     removal
-}
-
-/// Every byte of a loose file is what its name says.
-fn check_loose(kind: EntryKind, name: &[u8; 32], path: &Path, limits: &Limits) -> Result<(), StoreError> {
-    let Some(file) = walk::open_listed(path)? else { return Ok(()) };
-    entry::check_loose(kind, name, path, &file, limits).map(drop)
-}
-
-/// Every byte of an entry of a pack is what its row says, and what its name says.
-fn check_packed(pack: &Arc<Pack>, row: &PackRow, limits: &Limits) -> Result<(), StoreError> {
-    match row.kind {
-        EntryKind::Blob => pack.check_value(row),
-        EntryKind::Plan => packed_plan(pack, row, limits)?.view().verify().map_err(damaged(pack.path())),
-        EntryKind::PlanRecord | EntryKind::Selection => packed_record(pack, row, limits).map(drop),
-    }
 }

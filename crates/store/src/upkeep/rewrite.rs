@@ -14,7 +14,7 @@ use super::origins::Origins;
 use super::progress::{Counter, UpkeepProgress};
 use super::reach::Holdings;
 use super::readable::{check_readable, open_written};
-use super::stamps::{RowStamps, row_count};
+use super::stamps::RowStamps;
 use super::sweep::{Sweep, namings_of};
 use super::table::{Copied, Marks};
 use super::trash::condemn_pack;
@@ -69,7 +69,7 @@ impl Sweep<'_> {
         let holdings = self.holdings;
         let Some(pack) = holdings.packs.get(number) else { return Ok(()) };
         // From here on everybody stamps the same file.
-        drop(Used::open(pack.path(), row_count(pack), true));
+        drop(Used::open(pack.path(), pack.rows_in_all(), true));
         let stamps = RowStamps::of(pack);
         self.spare_used(number, &stamps);
         let sorted = self.sort_rows(number, pack, &stamps)?;
@@ -88,17 +88,12 @@ impl Sweep<'_> {
             self.keep_all_of(number);
             return Ok(());
         };
-        if let Some(mark) = self.left.get_mut(number) {
-            *mark = false;
-        }
+        // Until it is deleted it counts as left: where anything of this fails, it gets its name back.
         self.sync(BTreeSet::from([self.directory.root().join(PACKS)]))?;
         self.look_for_new_packs()?;
         if self.is_blocked {
             old.put_back()?;
             self.take_back(new, &sorted)?;
-            if let Some(mark) = self.left.get_mut(number) {
-                *mark = true;
-            }
             return Ok(());
         }
         // Nobody finds anything in the old one any more: what was stamped there has been.
@@ -112,6 +107,9 @@ impl Sweep<'_> {
             // Other upkeep has put it back.
             self.keep_all_of(number);
             return Ok(());
+        }
+        if let Some(mark) = self.left.get_mut(number) {
+            *mark = false;
         }
         self.count_rewritten(&sorted);
         Ok(())
@@ -139,7 +137,7 @@ impl Sweep<'_> {
     }
 
     /// Spares what was used since it was decided upon.
-    fn spare_used(&mut self, number: usize, stamps: &RowStamps) {
+    pub(super) fn spare_used(&mut self, number: usize, stamps: &RowStamps) {
         let holdings = self.holdings;
         let is_used = |copy: &Copied| copy.pack() == Some(number) && stamps.get(copy.ordinal) != copy.stamp;
         for (plan, copies) in holdings.plans.entries() {
@@ -348,7 +346,8 @@ pub(super) fn publish_rows(
     let generation = pack.path().file_name().and_then(|name| layout::parse_pack(name.to_str()?)).map_or(0, |(generation, _)| generation);
     let path = directory.root().join(PACKS).join(layout::pack_name(generation, &written.root));
     if let Some(used) = Used::open(&path, u32::try_from(new.hours.len()).unwrap_or(u32::MAX), true) {
-        used.fill(&new.hours);
+        // Where others have written the same, there may be later ones.
+        used.raise(&new.hours);
     }
     let is_first = fs::rename_over(written.temp, &path).map_err(StoreError::io("create the file", &path))?;
     directory.sync_name(&path)?;

@@ -61,7 +61,7 @@ impl Sweep<'_> {
         match self.holdings.plans.find(&row.root.0) {
             Some(plan) => !self.removal.plans.has(plan),
             // It may have been put since the plans were listed.
-            None => !self.removal.dangling || trash::has(self.directory, EntryKind::Plan, &row.root.0),
+            None => !self.removal.dangling || trash::may_have(self.directory, EntryKind::Plan, &row.root.0),
         }
     }
 

@@ -7,7 +7,6 @@
 //! Where no grace age is given, nobody else is taken to be at work, and an entry of a pack that was used in this hour may go: that it is used
 //! once more meanwhile would leave no trace.
 
-use crate::EntryKind;
 use crate::fs;
 use crate::pack::Pack;
 use std::path::Path;
@@ -49,7 +48,10 @@ pub(super) struct RowStamps {
 impl RowStamps {
     /// As they stand now. That there are none to be had makes rows as old as their pack.
     pub(super) fn of(pack: &Pack) -> Self {
-        Self { hours: read(&pack.path().with_extension("used"), row_count(pack)).unwrap_or_default(), made: nanos(pack.status().changed) }
+        Self {
+            hours: read(&pack.path().with_extension("used"), pack.rows_in_all()).unwrap_or_default(),
+            made: nanos(pack.status().changed),
+        }
     }
 
     /// Hours since 1970, if anything says so.
@@ -74,11 +76,6 @@ impl RowStamps {
         let made = self.made.checked_div(NANOS_OF_AN_HOUR).and_then(|hours| u32::try_from(hours).ok());
         self.hours(ordinal).or(made).unwrap_or(0)
     }
-}
-
-/// Rows of all kinds.
-pub(super) fn row_count(pack: &Pack) -> u32 {
-    EntryKind::ALL.into_iter().fold(0, |sum, kind| sum.saturating_add(pack.len(kind)))
 }
 
 fn read(path: &Path, rows: u32) -> Option<Vec<u32>> {

@@ -23,6 +23,7 @@ use super::generation;
 use super::progress::{Counter, UpkeepProgress};
 use super::reach::{Holdings, open_packs};
 use super::removal::Removal;
+use super::stamps::{RowStamps, nanos};
 use super::table::{Copied, Marks};
 use crate::layer::{Directory, packed_plan, packed_record};
 use crate::pack::Pack;
@@ -110,8 +111,21 @@ impl<'s> Sweep<'s> {
         }
     }
 
-    /// Carries it out.
+    /// Carries it out. Where that fails, what stays after all has its names nevertheless, and the first error is given.
     pub(super) fn run(mut self, progress: &dyn UpkeepProgress) -> Result<Swept, StoreError> {
+        let mut done = self.carry_out(progress);
+        if done.is_err() || self.is_blocked {
+            // Nobody comes to look at them any more.
+            done = done.and(self.spare_all_used());
+        }
+        // Some of their names went before it was known that they stay.
+        for plan in std::mem::take(&mut self.spared) {
+            done = done.and(self.restore_record(plan));
+        }
+        done.map(|()| self.swept)
+    }
+
+    fn carry_out(&mut self, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
         for kind in [EntryKind::Selection, EntryKind::PlanRecord] {
             self.loose_records(kind, progress)?;
         }
@@ -131,11 +145,28 @@ impl<'s> Sweep<'s> {
         if self.is_blocked {
             self.swept.deferred = self.swept.deferred.saturating_add(1);
         }
-        // Some of their names went before it was known that they stay.
-        for plan in std::mem::take(&mut self.spared) {
-            self.restore_record(plan)?;
+        Ok(())
+    }
+
+    /// Spares the plans that were used since it was decided upon them, and that are still there.
+    fn spare_all_used(&mut self) -> Result<(), StoreError> {
+        let holdings = self.holdings;
+        for (number, pack) in holdings.packs.iter().enumerate() {
+            if self.is_left(number) {
+                self.spare_used(number, &RowStamps::of(pack));
+            }
         }
-        Ok(self.swept)
+        let mut seen = Ok(());
+        for (plan, copies) in holdings.plans.entries() {
+            let Some(copy) = copies.first().filter(|copy| copy.is_loose() && self.removal.plans.has(plan)) else { continue };
+            let path = EntryKind::Plan.file(self.directory.root(), &copy.name);
+            match fs::status(&path) {
+                Ok(status) if nanos(status.changed) != copy.stamp => self.spare(plan),
+                Err(e) if e.kind() != ErrorKind::NotFound => seen = seen.and(Err(StoreError::io("look at", &path)(e))),
+                _ => {}
+            }
+        }
+        seen
     }
 
     fn loose_records(&mut self, kind: EntryKind, progress: &dyn UpkeepProgress) -> Result<(), StoreError> {
@@ -209,7 +240,7 @@ impl<'s> Sweep<'s> {
         // What a killed compaction has written and was about to withdraw is in `trash`, and comes back. In this order: what comes back
         // between the first two looks is seen by the third.
         self.spare_all_in_place()?;
-        for (place, pack) in awaited::packs(self.directory, self.limits)? {
+        for (place, pack) in awaited::packs(self.directory)? {
             if !self.known_packs.contains(&place) {
                 self.spare_all_of(&pack)?;
             }
@@ -220,7 +251,7 @@ impl<'s> Sweep<'s> {
     /// Spares what packs name that have a name and were not known.
     fn spare_all_in_place(&mut self) -> Result<(), StoreError> {
         let mut unknown = Vec::new();
-        let packs = open_packs(self.directory, self.limits, &mut unknown);
+        let packs = open_packs(self.directory, &mut unknown);
         if let Some(error) = unknown.into_iter().next() {
             return Err(error);
         }

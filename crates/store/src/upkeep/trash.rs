@@ -216,26 +216,66 @@ pub(crate) fn recover(directory: &Directory) -> Result<Vec<PathBuf>, StoreError>
 /// above the limits, which nobody said to be others here.
 fn is_whole(directory: &Directory, kind: EntryKind, name: &[u8; 32], path: &Path) -> Result<Option<bool>, StoreError> {
     let Some(file) = entry::open(path)? else { return Ok(None) };
-    let has = |kind, name: &[u8; 32]| has(directory, kind, name);
+    // Where this fails, nobody knows whether somebody relies on the entry.
+    let has_all = |named: &mut dyn Iterator<Item = (EntryKind, [u8; 32])>| {
+        for (kind, name) in named {
+            if !has(directory, kind, &name)? {
+                return Ok(Some(false));
+            }
+        }
+        Ok(Some(true))
+    };
     match entry::check_loose(kind, name, path, &file, &Limits::default()) {
         Ok(Sound::Blob) => Ok(Some(true)),
-        Ok(Sound::Plan(plan)) => Ok(Some(plan.code_objects().all(|blob| has(EntryKind::Blob, &blob.hash.0)))),
-        Ok(Sound::Record(record)) => {
-            Ok(Some(record.rows.iter().all(|plan| {
-                has(EntryKind::Plan, &plan.root.0) && (kind == EntryKind::PlanRecord || has(EntryKind::PlanRecord, &plan.key.0))
-            })))
-        }
+        Ok(Sound::Plan(plan)) => has_all(&mut plan.code_objects().map(|blob| (EntryKind::Blob, blob.hash.0))),
+        Ok(Sound::Record(record)) => has_all(&mut record.rows.iter().flat_map(|plan| {
+            let own = (kind == EntryKind::Selection).then_some((EntryKind::PlanRecord, plan.key.0));
+            [(EntryKind::Plan, plan.root.0)].into_iter().chain(own)
+        })),
         Err(error) if error.is_damage() => Ok(Some(false)),
         Err(error) if error.is_too_old() || error.is_too_new() => Ok(Some(true)),
         Err(error) => Err(error),
     }
 }
 
-/// Whether a folder has an entry, good or bad.
-pub(super) fn has(directory: &Directory, kind: EntryKind, name: &[u8; 32]) -> bool {
-    let is_file = |status: fs::Status| matches!(status.kind, fs::Kind::File { .. });
-    fs::status(&kind.file(directory.root(), name)).is_ok_and(is_file)
-        || directory.packs().current().iter().any(|pack| matches!(pack.find(kind, name), Ok(Some(_))))
+/// Whether a folder has an entry, good or bad. An error where it is not found, and something that may have it cannot be looked into: one
+/// of damage only if that is all that is in the way.
+pub(super) fn has(directory: &Directory, kind: EntryKind, name: &[u8; 32]) -> Result<bool, StoreError> {
+    let path = kind.file(directory.root(), name);
+    let mut unknown = Vec::new();
+    let is_loose = |unknown: &mut Vec<StoreError>| match walk::twice(|| fs::status(&path)) {
+        Ok(status) => matches!(status.kind, fs::Kind::File { .. }),
+        Err(e) => {
+            if e.kind() != io::ErrorKind::NotFound {
+                unknown.push(StoreError::io("look at", &path)(e));
+            }
+            false
+        }
+    };
+    let is_packed = |unknown: &mut Vec<StoreError>| {
+        directory.packs().current().iter().any(|pack| match pack.find(kind, name) {
+            Ok(row) => row.is_some(),
+            Err(error) => {
+                unknown.push(error);
+                false
+            }
+        })
+    };
+    if is_loose(&mut unknown) || is_packed(&mut unknown) {
+        return Ok(true);
+    }
+    // What is compacted meanwhile is in a new pack before its file goes; what is taken out of a pack again is a file by then.
+    unknown.extend(directory.packs().refresh().err());
+    if is_packed(&mut unknown) || is_loose(&mut unknown) {
+        return Ok(true);
+    }
+    unknown.extend(directory.packs().faults());
+    unknown.into_iter().min_by_key(StoreError::is_damage).map_or(Ok(false), Err)
+}
+
+/// Whether a folder has an entry, or may have: what the system does not let be looked at may be there. What is damaged holds nothing.
+pub(super) fn may_have(directory: &Directory, kind: EntryKind, name: &[u8; 32]) -> bool {
+    has(directory, kind, name).unwrap_or_else(|error| !error.is_damage())
 }
 
 #[cfg(test)]
@@ -340,6 +380,77 @@ mod tests {
         assert_eq!(std::fs::read(&one_path).unwrap(), b"one");
         assert!(!record_path.exists());
         assert_eq!(trash(&directory), ["not ours"]);
+    }
+
+    /// Packs a blob, and gives the path of the pack.
+    fn pack(directory: &Directory, bytes: &[u8]) -> ([u8; 32], PathBuf) {
+        let name = *blake3::hash(bytes).as_bytes();
+        let temp = directory.temp_folder().unwrap().join("a.tmp");
+        let entries = [(EntryKind::Blob, name, bytes.len() as u64)];
+        let root = crate::pack::testing::write_pack(&temp, &entries, &[], |_| bytes.to_vec()).unwrap();
+        let path = directory.uses_folder(PACKS).unwrap().join(layout::pack_name(1, &root));
+        std::fs::rename(temp, &path).unwrap();
+        (name, path)
+    }
+
+    /// Every call of this name fails that is about something of this path.
+    fn failing<T>(call: &'static str, path: &Path, body: impl FnOnce() -> T) -> T {
+        let path = path.to_owned();
+        let hook = move |op: fs::Op<'_>| {
+            if op.name() == call && op.path() == path { fs::Verdict::Fail(libc::EIO) } else { fs::Verdict::Go }
+        };
+        fs::with_hook(hook, body)
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_neither_there_nor_absent() {
+        let (dir, directory) = new_directory();
+        let (name, pack) = pack(&directory, b"packed");
+        let anew = || Directory::open(&dir.path().join("store"), Mode::ReadWrite).unwrap();
+        let known = anew();
+        assert!(has(&known, EntryKind::Blob, &name).unwrap());
+        assert!(!has(&known, EntryKind::Blob, &[0; 32]).unwrap() && !may_have(&known, EntryKind::Blob, &[0; 32]));
+        let loose = EntryKind::Blob.file(directory.root(), &[0; 32]);
+        let packs = directory.root().join(PACKS);
+        for (call, path, name, directory) in [
+            ("stat", &loose, [0; 32], &known),
+            ("read", &pack, name, &known),
+            ("open", &pack, name, &anew()),
+            ("stat", &packs, [0; 32], &known),
+            ("list", &packs, name, &anew()),
+        ] {
+            let error = failing(call, path, || has(directory, EntryKind::Blob, &name)).unwrap_err();
+            assert!(error.is_unreadable(), "{call} {error}");
+            assert!(failing(call, path, || may_have(directory, EntryKind::Blob, &name)), "{call} {}", path.display());
+        }
+        // Nothing is found in what is damaged.
+        std::fs::write(&pack, b"no pack").unwrap();
+        let damaged = anew();
+        assert!(has(&damaged, EntryKind::Blob, &name).unwrap_err().is_damage());
+        assert!(!may_have(&damaged, EntryKind::Blob, &name));
+    }
+
+    #[test]
+    fn what_names_something_that_cannot_be_looked_at_is_left_in_the_trash() {
+        let (dir, directory) = new_directory();
+        let plan =
+            hipplan_serialize::PlanRef { key: hipplan_serialize::PlanKey([3; 32]), root: hipplan_serialize::RootHash([4; 32]), size: 5 };
+        assert!(directory.publish_record(EntryKind::PlanRecord, record::RecordKind::Plan, &[3; 32], &[plan]).unwrap().is_persisted());
+        let left = directory.uses_folder(TRASH).unwrap().join(EntryKind::PlanRecord.set_aside_name(&[3; 32], 7));
+        std::fs::rename(EntryKind::PlanRecord.file(directory.root(), &[3; 32]), &left).unwrap();
+        let (_, pack) = pack(&directory, b"packed");
+        let recovered = || {
+            let directory = Directory::open(&dir.path().join("store"), Mode::ReadWrite).unwrap();
+            assert!(recover(&directory).unwrap().is_empty());
+            left.exists()
+        };
+        assert!(failing("open", &pack, recovered), "the plan may be in that pack");
+        assert!(failing("stat", &EntryKind::Plan.file(directory.root(), &[4; 32]), recovered));
+        let good = std::fs::read(&pack).unwrap();
+        std::fs::write(&pack, b"no pack").unwrap();
+        assert!(recovered(), "a pack that may yet be had again");
+        std::fs::write(&pack, good).unwrap();
+        assert!(!recovered(), "the plan is not there");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) fn withdraw(directory: &Directory, limits: &Limits, pack: &Arc<Pack>,
                 let Some(row) = pack.find(kind, &name)? else { continue };
                 let bytes = pack.read(&row, row.size)?;
                 // Where it is elsewhere too, it is stamped there. A loose file would be in front of what was put since.
-                if !directory.holds(kind, &name, &bytes)? && !is_behind(directory, pack, kind, &name) {
+                if !directory.holds(kind, &name, &bytes)? && !is_behind(directory, pack, kind, &name)? {
                     put_record_loose(directory, kind, &name, &bytes)?;
                 }
             }
@@ -52,11 +52,18 @@ pub(super) fn withdraw(directory: &Directory, limits: &Limits, pack: &Arc<Pack>,
     condemned.delete().map(drop)
 }
 
-/// Whether a pack in front of this one has a record, or may have.
-fn is_behind(directory: &Directory, pack: &Pack, kind: EntryKind, name: &[u8; 32]) -> bool {
-    let packs = directory.packs().current();
-    let in_front = packs.iter().take_while(|other| other.path() > pack.path());
-    in_front.map(|other| other.find(kind, name)).any(|found| !matches!(found, Ok(None)))
+/// Whether a pack in front of this one has a record. Nothing is found in what is damaged; where one cannot be read, it is not known, and this
+/// pack must not go: its copy may be the last.
+fn is_behind(directory: &Directory, pack: &Pack, kind: EntryKind, name: &[u8; 32]) -> Result<bool, StoreError> {
+    for other in directory.packs().current().iter().take_while(|other| other.path() > pack.path()) {
+        match other.find(kind, name) {
+            Ok(Some(_)) => return Ok(true),
+            Ok(None) => {}
+            Err(error) if error.is_damage() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 /// What a row names. Damaged ones name nothing.
@@ -107,4 +114,34 @@ pub(super) fn put_record_loose(directory: &Directory, kind: EntryKind, name: &[u
         }
     }
     directory.publish_new(kind, name, bytes).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{self, PACKS};
+    use crate::pack::testing::write_pack;
+    use crate::{Mode, fs};
+
+    #[test]
+    fn a_pack_in_front_that_cannot_be_read_is_not_taken_to_have_a_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = Directory::open(&dir.path().join("store"), Mode::ReadWrite).unwrap();
+        let folder = directory.uses_folder(PACKS).unwrap();
+        for (generation, name) in [(1, [1; 32]), (2, [2; 32])] {
+            let temp = directory.temp_folder().unwrap().join("a.tmp");
+            let root = write_pack(&temp, &[(EntryKind::PlanRecord, name, 5)], &[], |_| vec![7; 5]).unwrap();
+            std::fs::rename(temp, folder.join(layout::pack_name(generation, &root))).unwrap();
+        }
+        directory.packs().refresh().unwrap();
+        let packs = directory.packs().current();
+        let [front, pack] = &packs[..] else { panic!("{packs:?}") };
+        let is_behind = |name: u8| is_behind(&directory, pack, EntryKind::PlanRecord, &[name; 32]);
+        assert!(is_behind(2).unwrap() && !is_behind(1).unwrap());
+        let refuse = |op: fs::Op<'_>| if op.name() == "read" { fs::Verdict::Fail(libc::EIO) } else { fs::Verdict::Go };
+        assert!(fs::with_hook(refuse, || is_behind(1)).unwrap_err().is_unreadable());
+        // Its file is empty under the open pack.
+        std::fs::write(front.path(), b"").unwrap();
+        assert!(!is_behind(1).unwrap());
+    }
 }

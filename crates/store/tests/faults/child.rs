@@ -18,8 +18,13 @@ pub(crate) fn command(role: &str, folder: &Path) -> Command {
 
 /// The same, started by another program: `strace` and its like.
 pub(crate) fn command_under(program: &[&str], role: &str, folder: &Path) -> Command {
+    copy_under(program, &std::env::current_exe().unwrap(), role, folder)
+}
+
+/// The same of a copy of this executable, for who may not run it where it is.
+pub(crate) fn copy_under(program: &[&str], executable: &Path, role: &str, folder: &Path) -> Command {
     let mut command = Command::new(program[0]);
-    command.args(&program[1..]).arg(std::env::current_exe().unwrap()).args(ARGUMENTS).env(ROLE, role).env(FOLDER, folder);
+    command.args(&program[1..]).arg(executable).args(ARGUMENTS).env(ROLE, role).env(FOLDER, folder);
     command
 }
 

@@ -3,7 +3,7 @@
 use super::common::warnings;
 use super::scenario::{self, Scenario, root};
 use super::scratch;
-use super::values::{Promise, check};
+use super::values::{Promise, Told, check, told};
 use hipplan_store::testing::{Op, Verdict, with_hook};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,8 +41,16 @@ impl Which {
     }
 }
 
-/// Runs a scenario with some calls judged so; gives what was promised, what was warned of, and the calls that were made.
-fn run(scenario: &Scenario, folder: &Path, which: Which, verdict: Verdict) -> (Vec<Promise>, Vec<String>, Vec<&'static str>) {
+/// What a run of a scenario gave.
+struct Ran {
+    promised: Vec<Promise>,
+    told: Told,
+    warned: Vec<String>,
+    calls: Vec<&'static str>,
+}
+
+/// Runs a scenario with some calls judged so.
+fn run(scenario: &Scenario, folder: &Path, which: Which, verdict: Verdict) -> Ran {
     let calls = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&calls);
     let hook = move |op: Op<'_>| {
@@ -50,8 +58,8 @@ fn run(scenario: &Scenario, folder: &Path, which: Which, verdict: Verdict) -> (V
         seen.push(op.name());
         if which.hits(seen.len() - 1) { verdict } else { Verdict::Go }
     };
-    let (promised, warned) = warnings(|| with_hook(hook, || (scenario.run)(folder)));
-    (promised, warned, calls.take())
+    let ((promised, told), warned) = warnings(|| told(|| with_hook(hook, || (scenario.run)(folder))));
+    Ran { promised, told, warned, calls: calls.take() }
 }
 
 /// What a warning is about, without the place.
@@ -71,7 +79,9 @@ fn matrix(name: &str) {
 
     // Nothing fails: everything is found, without a word unless something was damaged.
     scratch::copy(&template, &folder);
-    let (promised, _, calls) = run(scenario, &folder, Which::One(usize::MAX), Verdict::Go);
+    let Ran { promised, told, warned, calls } = run(scenario, &folder, Which::One(usize::MAX), Verdict::Go);
+    assert!(is_damaging(scenario) || told == Told::default() && warned.is_empty(), "{name}: {told:?} {warned:#?}");
+    assert_told(told, &warned, name);
     check(&root(&folder), &promised, &name);
     assert!((scenario.after)(&folder), "{name}");
     std::fs::remove_dir_all(&folder).unwrap();
@@ -113,14 +123,29 @@ fn matrix(name: &str) {
     assert_eq!(failed, 0, "{name}: runs that failed, see above");
 }
 
+/// Whether something is damaged from the beginning.
+fn is_damaging(scenario: &Scenario) -> bool {
+    scenario.name.contains("damage")
+}
+
+/// Of what a program does not get there is a warning: one that nothing is kept, whatever was put, and one or more of what cannot be used.
+fn assert_told(told: Told, warned: &[String], what: &str) {
+    let count = |text: &str| warned.iter().filter(|warning| warning.contains(text)).count();
+    assert!(told.not_kept == 0 || count("does not keep results") == 1, "{what}: {told:?} {warned:#?}");
+    assert!(told.not_usable == 0 || count("cannot be used") > 0, "{what}: {told:?} {warned:#?}");
+}
+
 /// One run of a scenario with calls that fail, and what the next ones find.
 fn try_one(scenario: &Scenario, folder: &Path, which: Which, verdict: Verdict, kept: &[Promise], what: &str) {
-    let (promised, warned, _) = run(scenario, folder, which, verdict);
+    let Ran { promised, told, warned, .. } = run(scenario, folder, which, verdict);
+    assert_told(told, &warned, what);
     let causes: BTreeSet<String> = warned.iter().map(|warning| cause(warning)).collect();
-    let is_damaged = scenario.name.contains("damage");
+    let is_damaged = is_damaging(scenario);
     if !is_damaged {
         assert!(causes.len() == warned.len(), "{what}: {warned:#?}");
-        assert!(warned.len() <= 1 || matches!(which, Which::From(_)), "{what}: {warned:#?}");
+        // One cause, one warning: none is left out where it matters, and none comes twice.
+        let least = usize::from(told != Told::default());
+        assert!((least..=1).contains(&warned.len()) || matches!(which, Which::From(_)), "{what}: {told:?} {warned:#?}");
         assert!(warned.is_empty() || !matches!(verdict, Verdict::Short(_)), "{what}: {warned:#?}");
     }
     let promised: Vec<Promise> = kept.iter().chain(&promised).cloned().collect();

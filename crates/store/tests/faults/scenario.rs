@@ -2,7 +2,7 @@
 
 use super::common::{selection_key, tree};
 use super::scratch;
-use super::values::{Promise, Values};
+use super::values::{self, Promise, Values};
 use hipplan_serialize::SelectionKey;
 use hipplan_store::testing::{OpenPack, write_pack};
 use hipplan_store::{CompactOptions, EntryKind, GcOptions, Mode, Pin, Store};
@@ -270,9 +270,9 @@ fn group(folder: &Path) -> Vec<Promise> {
         let plan = group.put_plan(&values.plan).unwrap();
         assert_eq!((blob.id, plan.id), (values.digest, values.id));
         let selection = group.put_selection(&values.key, &[values.id]).unwrap();
-        is_kept &= [&blob.persisted, &plan.persisted, &selection].iter().all(|persisted| persisted.is_persisted());
+        is_kept &= [&blob.persisted, &plan.persisted, &selection].into_iter().all(values::is_kept);
     }
-    if !group.commit().unwrap().is_persisted() || !is_kept {
+    if !values::is_kept(&group.commit().unwrap()) || !is_kept {
         return Vec::new();
     }
     asked_for().iter().flat_map(Values::promises).collect()
@@ -284,7 +284,7 @@ fn group_replacing(folder: &Path) -> Vec<Promise> {
     let group = open(folder).group();
     let replaced = group.put_selection(&first.key, &[second.id]).unwrap();
     let added = group.add_to_set(&set_key(), &first.id).unwrap();
-    let is_kept = group.commit().unwrap().is_persisted() && replaced.is_persisted() && added.is_persisted();
+    let is_kept = [group.commit().unwrap(), replaced, added].iter().all(values::is_kept);
     let promised = [Promise::Selection(first.key, vec![second.id]), Promise::InSet(set_key(), first.id)];
     promised.into_iter().filter(|_| is_kept).collect()
 }
@@ -335,7 +335,7 @@ fn put(folder: &Path) -> Vec<Promise> {
 fn replace(folder: &Path) -> Vec<Promise> {
     let [first, second] = asked_for();
     let replaced = open(folder).put_selection(&first.key, &[second.id]).unwrap();
-    replaced.is_persisted().then(|| Promise::Selection(first.key, vec![second.id])).into_iter().collect()
+    values::is_kept(&replaced).then(|| Promise::Selection(first.key, vec![second.id])).into_iter().collect()
 }
 
 fn add_to_set(folder: &Path) -> Vec<Promise> {

@@ -3,8 +3,42 @@
 use super::common::{plan, selection_key};
 use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{AlignedBytes, Digest, PlanRef, SelectionKey};
-use hipplan_store::{Lookup, Mode, Store, StoreError};
+use hipplan_store::{Lookup, Miss, Mode, Persisted, Store, StoreError};
+use std::cell::Cell;
 use std::path::Path;
+
+/// What a program was told that it does not get. Of each a warning must have been logged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Puts that are not kept.
+    pub(crate) not_kept: u32,
+    /// Lookups that missed for a fault.
+    pub(crate) not_usable: u32,
+}
+
+thread_local! {
+    static TOLD: Cell<Told> = const { Cell::new(Told { not_kept: 0, not_usable: 0 }) };
+}
+
+/// Runs `f` and gives what this thread was told meanwhile.
+pub(crate) fn told<T>(f: impl FnOnce() -> T) -> (T, Told) {
+    TOLD.set(Told::default());
+    (f(), TOLD.get())
+}
+
+/// Whether something was kept; what was not is counted.
+pub(crate) fn is_kept(persisted: &Persisted) -> bool {
+    let told = TOLD.get();
+    TOLD.set(Told { not_kept: told.not_kept + u32::from(!persisted.is_persisted()), ..told });
+    persisted.is_persisted()
+}
+
+/// What was found; faults are counted.
+fn hit<T>(lookup: Lookup<T>) -> Option<T> {
+    let told = TOLD.get();
+    TOLD.set(Told { not_usable: told.not_usable + u32::from(matches!(lookup, Lookup::Miss(Miss::Fault(_)))), ..told });
+    lookup.hit()
+}
 
 /// A blob, a plan that names it, and the key of a selection that names the plan.
 #[derive(Debug)]
@@ -40,7 +74,7 @@ impl Values {
     pub(crate) fn put(&self, store: &Store) -> Vec<Promise> {
         let mut promised = self.put_plan(store);
         let selection = degraded(store.put_selection(&self.key, &[self.id]));
-        promised.extend(selection.is_persisted().then(|| self.selection()));
+        promised.extend(is_kept(&selection).then(|| self.selection()));
         promised
     }
 
@@ -49,10 +83,10 @@ impl Values {
         let mut promised = Vec::new();
         let blob = degraded(store.put_blob(&self.blob));
         assert_eq!(blob.id, self.digest);
-        promised.extend(blob.persisted.is_persisted().then_some(Promise::Blob(self.digest)));
+        promised.extend(is_kept(&blob.persisted).then_some(Promise::Blob(self.digest)));
         let plan = degraded(store.put_plan(&self.plan));
         assert_eq!(plan.id, self.id);
-        promised.extend(plan.persisted.is_persisted().then_some(Promise::Plan(self.id)));
+        promised.extend(is_kept(&plan.persisted).then_some(Promise::Plan(self.id)));
         promised
     }
 
@@ -60,7 +94,7 @@ impl Values {
     pub(crate) fn put_into(&self, store: &Store, key: &SelectionKey) -> Vec<Promise> {
         let mut promised = self.put_plan(store);
         let selection = degraded(store.add_to_set(key, &self.id));
-        promised.extend(selection.is_persisted().then_some(Promise::InSet(*key, self.id)));
+        promised.extend(is_kept(&selection).then_some(Promise::InSet(*key, self.id)));
         promised
     }
 
@@ -75,13 +109,13 @@ impl Values {
 
     /// Looks everything up: what comes is right, and what does not come the caller has itself. Tells whether all came.
     pub(crate) fn get(&self, store: &Store) -> bool {
-        let selection = store.find_selection(&self.key).hit();
+        let selection = hit(store.find_selection(&self.key));
         assert!(selection.as_ref().is_none_or(|found| found.plans == [self.id]), "{selection:?}");
-        let found = store.find_plan(&self.id.key).hit();
+        let found = hit(store.find_plan(&self.id.key));
         assert!(found.is_none_or(|found| found == self.id));
-        let plan = store.get_plan(&self.id).hit();
+        let plan = hit(store.get_plan(&self.id));
         assert!(plan.as_ref().is_none_or(|plan| plan.bytes() == &self.plan[..]));
-        let blob = store.get_blob(&self.digest).hit();
+        let blob = hit(store.get_blob(&self.digest));
         assert!(blob.as_ref().is_none_or(|blob| **blob == self.blob[..]));
         selection.is_some() && found.is_some() && plan.is_some() && blob.is_some()
     }

@@ -8,6 +8,7 @@ use hipplan_store::{CompactOptions, EntryKind, GcOptions, Mode, Store};
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -186,6 +187,22 @@ fn what_a_put_found_in_a_pack_that_is_taken_back_stays() {
 /// A gc takes a record to be hidden by one in the pack of a compaction, which then takes the pack back.
 #[test]
 fn a_record_that_only_a_pack_that_is_taken_back_has_hidden_stays() {
+    let fails = |_: &Path| false;
+    is_kept_behind_a_pack_that_is_taken_back(fails);
+}
+
+/// The same where it cannot be looked whether the record is there.
+#[test]
+fn a_record_stays_where_it_is_not_known_whether_another_hides_it() {
+    let is_selection = |path: &Path| {
+        let kind = path.parent().and_then(Path::parent);
+        kind.is_some_and(|kind| kind.ends_with("index/select"))
+    };
+    is_kept_behind_a_pack_that_is_taken_back(is_selection);
+}
+
+/// Looks at such paths fail once the pack has lost its name.
+fn is_kept_behind_a_pack_that_is_taken_back(fails: fn(&Path) -> bool) {
     let (_dir, store) = new_store();
     put_graph(&store, 1, 500);
     pack_up(&store, 1);
@@ -220,6 +237,7 @@ fn a_record_that_only_a_pack_that_is_taken_back_has_hidden_stays() {
         });
         is_written.recv().unwrap();
         let go_on = RefCell::new(Some(go_on));
+        let has_no_name = Cell::new(false);
         let hook = move |op: Op<'_>| {
             // The selection of the graph that goes has gone.
             if matches!(op, Op::SyncFolder { path } if path.parent().is_some_and(|above| above.ends_with("select")))
@@ -227,7 +245,13 @@ fn a_record_that_only_a_pack_that_is_taken_back_has_hidden_stays() {
             {
                 go_on.send(()).unwrap();
             }
-            refuse_locks(op)
+            if matches!(op, Op::Rename { from, .. } if from.extension().is_some_and(|e| e == "pack")) {
+                has_no_name.set(true);
+            }
+            match op {
+                Op::Stat { path } if has_no_name.get() && fails(path) => Verdict::Fail(libc::EIO),
+                _ => refuse_locks(op),
+            }
         };
         drop(with_hook(hook, || open(&root).gc(&everything(), &())));
         compacting.join().unwrap();
@@ -237,6 +261,42 @@ fn a_record_that_only_a_pack_that_is_taken_back_has_hidden_stays() {
     assert!(report.is_clean(), "{:?}", report.problems);
     assert!(has_graph(&reader, 1));
     assert!(!has_graph(&reader, 2));
+}
+
+/// A pack that was to be written anew gets its name back. What was used of it meanwhile has its name again.
+#[test]
+fn a_plan_of_a_pack_that_is_put_back_after_a_failure_keeps_its_record_if_it_was_used() {
+    let (_dir, store) = new_store();
+    let id = put_graph(&store, 1, 500);
+    put_graph(&store, 2, 500);
+    // Only plans and blobs are packed: their names go first.
+    let names: Vec<_> = [EntryKind::PlanRecord, EntryKind::Selection].into_iter().flat_map(|kind| store.entries(kind)).collect();
+    let names: Vec<_> = names.into_iter().map(|entry| entry.unwrap().path).map(|path| (fs::read(&path).unwrap(), path)).collect();
+    names.iter().for_each(|(_, path)| fs::remove_file(path).unwrap());
+    pack_up(&store, 1);
+    names.iter().for_each(|(bytes, path)| fs::write(path, bytes).unwrap());
+    pin(&store, &[2]);
+    age(&store, 5 * HOUR);
+    let root = store.root().to_owned();
+    let (used, failed) = (Cell::new(false), Rc::new(Cell::new(false)));
+    let has_failed = Rc::clone(&failed);
+    let hook = move |op: Op<'_>| {
+        let is_now = |to: &Path| to.parent().is_some_and(|folder| folder.ends_with("trash")) && to.extension().is_some_and(|e| e == "pack");
+        if matches!(op, Op::Rename { to, .. } if is_now(to)) && !used.replace(true) {
+            let get = || assert!(open(&root).get_plan(&id).hit().is_some());
+            thread::scope(|scope| scope.spawn(get).join().unwrap());
+        }
+        if matches!(op, Op::SyncFolder { path } if path.ends_with("packs")) && used.get() && !has_failed.replace(true) {
+            return Verdict::Fail(libc::EIO);
+        }
+        refuse_locks(op)
+    };
+    assert!(with_hook(hook, || open(store.root()).gc(&everything(), &())).is_err() && failed.get());
+    let reader = Store::open(store.root(), Mode::ReadOnly).unwrap();
+    assert_eq!(reader.find_plan(&id.key).hit(), Some(id));
+    assert!(reader.get_plan(&id).hit().is_some() && has_graph(&reader, 2));
+    let report = reader.verify();
+    assert!(report.is_clean(), "{:?}", report.problems);
 }
 
 /// What is used between the look at the stamps of a pack and the end of its name is in use in the new pack too.

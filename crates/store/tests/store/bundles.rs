@@ -1,6 +1,7 @@
 //! Bundles: written, served in place, taken in, merged.
 
 use super::common::{install_log, plan, plan_of_engine, put, selection_key, tree, warnings};
+use super::compact::{compact, files, loose};
 use hipplan_serialize::{Digest, PlanRef, RootHash, SelectionKey};
 use hipplan_store::record::{self, RecordKind};
 use hipplan_store::testing::write_pack;
@@ -47,6 +48,38 @@ pub(crate) fn damage(file: &Path, part: &[u8]) {
     let at = bytes.windows(part.len()).rposition(|window| window == part).unwrap();
     bytes[at + part.len() / 2] ^= 1;
     std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_bundle_says_what_compiled_its_plans_and_that_follows_from_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let store = store_in(dir.path(), "a");
+    let plans = ["ONE", "TWO", "TWO\n\u{1b}[31m"].map(|engine| put(&store, &plan_of_engine(engine.as_bytes(), engine, 40, &[])));
+    let export = |name: &str, only: Option<PlanRef>| {
+        let report = store.export(&at(name), &[], &mut |exported| only.is_none_or(|only| exported.plan == only)).unwrap();
+        (report.root.unwrap(), bundle_facts(&at(name), dir.path(), false, &Limits::default()).unwrap().provenance)
+    };
+    let (root, lines) = export("all", None);
+    let line = |engine: &str| format!("compiled by provider test, engine {engine}, revision 1");
+    assert_eq!(lines, [line("ONE"), line("TWO"), line("TWO\u{fffd}\u{fffd}[31m")]);
+    assert_eq!(export("again", None).0, root);
+    // Those of the parts make those of the whole.
+    for (part, only) in ["1", "2", "3"].into_iter().zip(plans) {
+        assert_eq!(export(part, Some(only)).1.len(), 1);
+    }
+    let merged = merge_bundles(&["3", "1", "2"].map(at), &at("merged"), &Limits::default()).unwrap();
+    assert_eq!(merged.root, root);
+    // What somebody wrote stays with the packs of a store, also where it looks much the same; what an export wrote of other plans does not.
+    let note = "compiled by provider and engine teams".to_owned();
+    let noted = at("noted");
+    store.export(&noted, std::slice::from_ref(&note), &mut |_| true).unwrap();
+    let other = store_in(dir.path(), "b");
+    other.import(&noted, &LayerOptions::default()).unwrap();
+    let part = other.export(&at("of b"), &[], &mut |exported| exported.plan == plans[0]).unwrap();
+    let facts = bundle_facts(&at("of b"), dir.path(), false, &Limits::default()).unwrap();
+    assert_eq!(facts.provenance, [note.clone(), line("ONE")]);
+    assert_eq!(store.export(&at("of a"), &[note], &mut |exported| exported.plan == plans[0]).unwrap().root, part.root);
 }
 
 #[test]
@@ -485,6 +518,124 @@ fn of_imports_at_once_none_is_lost() {
     let found = Store::open(target.root(), Mode::ReadOnly).unwrap();
     assert_eq!(rows(&found, &key), expected);
     assert!(found.verify().is_clean(), "{:?}", found.verify());
+}
+
+/// The name in `trash` of a loose record.
+fn trash_name(record: &Path, kind: &str) -> String {
+    let digits: String = record.to_str().unwrap().chars().rev().skip(".rec".len()).filter(char::is_ascii_hexdigit).take(64).collect();
+    format!("trash/{kind}-{}-00000001", digits.chars().rev().collect::<String>())
+}
+
+/// What a kill left in `trash` comes back with the next upkeep, and hides nothing of what was imported meanwhile.
+#[test]
+fn what_comes_back_from_the_trash_is_not_in_front_of_an_import() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = selection_key(b"g");
+    let [first, second, other] = [("A", 10), ("B", 10), ("B", 20)].map(|(engine, body)| plan_of_engine(b"g", engine, body, &[]));
+    let origin = store_in(dir.path(), "origin");
+    let two = put(&origin, &second);
+    assert!(origin.put_selection(&key, &[two]).unwrap().is_persisted());
+    let file = dir.path().join("b.hpbundle");
+    export_all(&origin, &file);
+    // A record of one plan, which the pack that a killed compaction has written has too, or a newer one of both.
+    for has_both in [false, true] {
+        let target = store_in(dir.path(), &format!("target {has_both}"));
+        let one = put(&target, &first);
+        assert!(target.put_selection(&key, &[one]).unwrap().is_persisted());
+        let record = &files(target.root(), "index/select")[0];
+        let left = (std::fs::read(target.root().join(record)).unwrap(), trash_name(record, "selection"));
+        if has_both {
+            put(&target, &second);
+            assert!(target.put_selection(&key, &[one, two]).unwrap().is_persisted());
+        }
+        compact(&target);
+        assert!(!target.root().join(record).exists());
+        std::fs::create_dir_all(target.root().join("trash")).unwrap();
+        std::fs::write(target.root().join(left.1), left.0).unwrap();
+        let report = target.import(&file, &LayerOptions::default()).unwrap();
+        assert_eq!(report.new, if has_both { [0; 4] } else { [0, 1, 1, 1] });
+        assert_eq!(rows(&target, &key), [one, two]);
+        compact(&target);
+        assert_eq!(rows(&target, &key), [one, two], "{has_both}");
+        assert!(target.verify().is_clean(), "{:?}", target.verify());
+    }
+    // A plan record, of another plan of the same key.
+    let target = store_in(dir.path(), "target of plan records");
+    let there = put(&target, &other);
+    assert!(there.key == two.key && there.root != two.root);
+    let record = &files(target.root(), "index/plan")[0];
+    std::fs::create_dir_all(target.root().join("trash")).unwrap();
+    std::fs::rename(target.root().join(record), target.root().join(trash_name(record, "plan-record"))).unwrap();
+    target.import(&file, &LayerOptions::default()).unwrap();
+    assert_eq!(target.find_plan(&two.key).hit(), Some(two));
+    compact(&target);
+    assert_eq!(target.find_plan(&two.key).hit(), Some(two));
+    assert!(target.verify().is_clean(), "{:?}", target.verify());
+}
+
+/// Writing the pack of an import may take minutes: whoever adds to a set does not wait for that.
+#[test]
+fn an_import_that_writes_its_pack_keeps_nobody_from_writing_records() {
+    use hipplan_store::testing::{Op, Verdict, with_hook};
+    let dir = tempfile::tempdir().unwrap();
+    let origin = store_in(dir.path(), "origin");
+    fill(&origin, b"one");
+    let file = dir.path().join("b.hpbundle");
+    export_all(&origin, &file);
+    let target = store_in(dir.path(), "target");
+    let locked = std::rc::Rc::new(std::cell::RefCell::new(std::collections::BTreeSet::new()));
+    let (note, root) = (std::rc::Rc::clone(&locked), target.root().to_owned());
+    let hook = move |op: Op<'_>| {
+        if op.name() == "write" && op.path().starts_with(root.join("tmp")) {
+            for lock in std::fs::read_dir(root.join("locks")).unwrap() {
+                let path = lock.unwrap().path();
+                if std::fs::File::open(&path).unwrap().try_lock().is_err() {
+                    note.borrow_mut().insert(path.file_name().unwrap().to_str().unwrap().to_owned());
+                }
+            }
+        }
+        Verdict::Go
+    };
+    let report = with_hook(hook, || target.import(&file, &LayerOptions::default()).unwrap());
+    assert!(report.pack.is_some());
+    assert_eq!(locked.borrow().iter().collect::<Vec<_>>(), ["80"], "imports have a lock of their own");
+}
+
+/// What is no file and stands where an entry goes is replaced, as a put does; a folder is not, and costs what names that entry alone.
+#[test]
+fn an_import_is_not_ended_by_what_is_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = store_in(dir.path(), "origin");
+    let (one, blob, of_one) = fill(&origin, b"one");
+    let file = dir.path().join("b.hpbundle");
+    let own = loose(&origin);
+    let (two, _, of_two) = fill(&origin, b"two");
+    export_all(&origin, &file);
+    assert_eq!(own.len(), 4);
+
+    let target = store_in(dir.path(), "target");
+    for path in &own {
+        let path = target.root().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("b.hpbundle"), path).unwrap();
+    }
+    let (report, _) = warnings(|| target.import(&file, &LayerOptions::default()).unwrap());
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert_eq!((rows(&target, &of_one), rows(&target, &of_two)), (vec![one], vec![two]));
+    assert!(target.verify().is_clean(), "{:?}", target.verify());
+
+    for path in &own {
+        let target = store_in(dir.path(), &format!("target {}", path.display().to_string().replace('/', " ")));
+        std::fs::create_dir_all(target.root().join(path)).unwrap();
+        let (report, _) = warnings(|| target.import(&file, &LayerOptions::default()).unwrap());
+        assert!(matches!(&report.problems[..], [StoreError::FileType { .. }, ..]), "{:?}", report.problems);
+        let (found, _) = warnings(|| (rows(&target, &of_two), target.get_plan(&two).hit().is_some()));
+        assert_eq!(found, (vec![two], true));
+        // Nothing names what is not there.
+        let (problems, _) = warnings(|| target.verify().problems);
+        assert!(problems.iter().all(|problem| problem.code() == "foreign"), "{problems:?}");
+    }
+    assert!(over(dir.path(), &file).get_blob(&blob).hit().is_some());
 }
 
 /// A fault of the file system at any call of an import ends it with an error, and leaves the store clean and whole for the next try.

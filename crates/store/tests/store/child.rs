@@ -8,7 +8,12 @@ const STORE: &str = "HIPPLAN_TEST_CHILD_STORE";
 
 /// A child that plays a role on the store in this folder.
 pub(crate) fn command(role: &str, root: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    command_of(&std::env::current_exe().unwrap(), role, root)
+}
+
+/// The same of a copy of this executable.
+pub(crate) fn command_of(executable: &Path, role: &str, root: &Path) -> Command {
+    let mut command = Command::new(executable);
     set(&mut command, role, root);
     command.args(ARGUMENTS);
     command
@@ -41,6 +46,7 @@ fn body() {
         "without permission" => super::degrade::without_permission(root),
         "with a full disk" => super::degrade::with_a_full_disk(root),
         "location: without permission" => super::locations::without_permission(root),
+        "far: fork among pushes" => super::far::fork_among_pushes(root),
         turn if turn.starts_with("turn: ") => super::turns::child(turn, root),
         other => panic!("{other}"),
     }

@@ -1,6 +1,8 @@
 //! A far tier, as a store uses it.
 
+use crate::child;
 use crate::common::{plan, put, selection_key, warnings};
+use crate::turns;
 use hipplan_serialize::Digest;
 use hipplan_store::{
     CompactOptions, EntryKind, Lookup, Mode, RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier, Store, UpkeepProgress,
@@ -105,6 +107,43 @@ fn what_is_absent_is_asked_for_once_and_without_the_tier_not_at_all() {
         assert!(matches!(store.find_selection(&selection_key(b"one")), Lookup::Miss(_)));
     }
     assert_eq!(tier.gets.load(Ordering::Relaxed), 1);
+}
+
+/// What is about to be kept may be what somebody is adding to: then it is not kept this time, nobody is waited for, and nothing is said of it.
+#[test]
+fn a_lookup_neither_waits_for_a_writer_nor_writes_beside_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Arc::new(Memory::default());
+    let key = selection_key(b"one");
+    let [a, b] = ["a", "b"].map(|name| machine(&folder.path().join(name), &tier));
+    let one = put(&a, &plan(b"1", 100, &[]));
+    assert!(a.add_to_set(&key, &one).unwrap().is_persisted());
+    let two = put(&b, &plan(b"2", 100, &[]));
+    // Another process that writes records: of the same file, since names of locks are those of the first six bits.
+    std::fs::create_dir(b.root().join("locks")).unwrap();
+    let held = std::fs::File::create(b.root().join(format!("locks/{:02x}", key.0[0] & 0x3f | 0x40))).unwrap();
+    held.lock().unwrap();
+
+    let (found, warned) = warnings(|| b.find_selection(&key).hit().unwrap().plans);
+    assert_eq!((found, &warned[..]), (vec![one], &[][..]));
+    let near = b.clone().without_remote();
+    assert!(near.find_selection(&key).hit().is_none(), "nothing is written while somebody else may");
+    // A writer waits for it all the same.
+    let is_free = AtomicBool::new(false);
+    let (added, warned) = warnings(|| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                is_free.store(true, Ordering::SeqCst);
+                drop(held);
+            });
+            let added = near.add_to_set(&key, &two).unwrap();
+            assert!(is_free.load(Ordering::SeqCst));
+            added
+        })
+    });
+    assert!(added.is_persisted() && warned.is_empty(), "{warned:?}");
+    assert_eq!(b.find_selection(&key).hit().unwrap().plans, [two]);
 }
 
 /// A tier is behind the layers: what they have is not asked for, and not replaced by what it has.
@@ -288,4 +327,72 @@ impl UpkeepProgress for Late<'_> {
             put(self.0, &plan(b"late", 100, &[blob]));
         }
     }
+}
+
+/// A tier that keeps nothing, holds no lock and refuses one blob.
+#[derive(Debug)]
+struct Sink;
+
+const REFUSED: &[u8] = b"what is refused";
+
+impl RemoteTier for Sink {
+    fn get(&self, _: EntryKind, _: &[u8; 32], _: u64) -> Result<Option<Vec<u8>>, RemoteError> {
+        Ok(None)
+    }
+
+    fn put(&self, _: EntryKind, _: &[u8; 32], bytes: &[u8]) -> Result<(), RemoteError> {
+        if bytes == REFUSED { Err(RemoteError { kind: RemoteErrorKind::Refused, message: "not this one".to_owned() }) } else { Ok(()) }
+    }
+
+    fn name(&self) -> &str {
+        "sink"
+    }
+}
+
+/// Forks while other threads ask what was lost; the children put something of their own.
+pub(crate) fn fork_among_pushes(root: &Path) {
+    let tier: Arc<dyn RemoteTier> = Arc::new(Sink);
+    let store = Store::open(root, Mode::ReadWrite).unwrap().with_remote(tier, RemoteOptions { read: true, write: true });
+    assert!(store.put_blob(REFUSED).unwrap().persisted.is_persisted());
+    let (done, started) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    store.push(&()).unwrap();
+                    started.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        while started.load(Ordering::Relaxed) < 3 {
+            std::thread::yield_now();
+        }
+        let forks = (0..40_u32).map(|n| {
+            let child = turns::fork(|| {
+                // SAFETY: has the system end this process where it hangs.
+                unsafe { libc::alarm(60) };
+                let blob = store.put_blob(&n.to_le_bytes()).unwrap();
+                assert!(blob.persisted.is_persisted());
+                put(&store, &plan(&n.to_le_bytes(), 10, &[blob.id]));
+                assert!(store.get_blob(&blob.id).hit().is_some());
+                assert!(store.find_selection(&selection_key(b"none")).hit().is_none());
+            });
+            turns::exit_status(child)
+        });
+        let failed = forks.filter(|status| *status != 0).count();
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(failed, 0);
+    });
+}
+
+#[test]
+fn a_child_of_a_process_with_busy_threads_puts_and_looks_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store"), Mode::ReadWrite).unwrap();
+    let blobs: Vec<_> = (0..3000_u32).map(|n| Digest::of(&n.to_le_bytes())).collect();
+    let group = store.group().writing_at(u64::MAX, std::time::Duration::MAX);
+    (0..3000_u32).for_each(|n| drop(group.put_blob(&n.to_le_bytes()).unwrap()));
+    let _ = group.put_plan(&plan(b"of many", 100, &blobs)).unwrap();
+    assert!(group.commit().unwrap().is_persisted());
+    assert!(child::command("far: fork among pushes", store.root()).status().unwrap().success());
 }

@@ -631,6 +631,48 @@ fn no_kill_takes_the_record_of_a_plan_from_under_what_selects_it() {
     }
 }
 
+/// Names go before it is known that somebody uses the plan: whatever fails then, the plan gets its record back.
+#[test]
+fn a_plan_that_is_used_has_its_record_after_a_gc_that_failed() {
+    for packed in [false, true] {
+        let (dir, store) = new_store();
+        let mut plans = [b"one", b"two"].map(|graph| put(&store, &plan(graph, 100, &[])));
+        // What is used is looked at last.
+        plans.sort_unstable_by_key(|plan| plan.root);
+        let used = plans[1];
+        if packed {
+            let (index, aside) = (store.root().join("index/plan"), dir.path().join("aside"));
+            fs::rename(&index, &aside).unwrap();
+            pack_up(&store, 1);
+            fs::rename(&aside, &index).unwrap();
+        }
+        age(&store, 5 * HOUR);
+        let store = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let reader = Store::open(store.root(), Mode::ReadWrite).unwrap();
+        let (has_used, has_failed) = (Cell::new(false), Cell::new(false));
+        let (index, plans, tmp) = (store.root().join("index/plan"), store.root().join("plans"), store.root().join("tmp"));
+        let hook = move |op: Op<'_>| {
+            if matches!(op, Op::SyncFolder { path } if path.starts_with(&index)) && !has_used.replace(true) {
+                assert!(reader.find_plan(&used.key).hit().is_none());
+                assert!(reader.get_plan(&used).hit().is_some());
+            }
+            let fails = match op {
+                Op::Create { path } => packed && path.starts_with(&tmp),
+                Op::Rename { from, .. } => from.starts_with(&plans),
+                _ => false,
+            };
+            if fails && has_used.get() && !has_failed.replace(true) { Verdict::Fail(libc::ENOSPC) } else { Verdict::Go }
+        };
+        let mut options = GcOptions::default();
+        options.max_bytes = Some(0);
+        let failed = with_hook(hook, || store.gc(&options, &()));
+        assert_eq!(failed.unwrap_err().code(), "full", "packed {packed}");
+        let store = Store::open(store.root(), Mode::ReadOnly).unwrap();
+        assert_eq!(store.find_plan(&used.key).hit(), Some(used), "packed {packed}");
+        assert!(store.get_plan(&used).hit().is_some(), "packed {packed}");
+    }
+}
+
 #[test]
 fn a_dry_run_counts_what_a_run_then_does() {
     // Loose, in one pack, or half and half; and what makes things go.

@@ -4,10 +4,14 @@ use super::child;
 use super::common::{is_new, new_store, plan, plan_of_engine, selection_key, tree, warnings};
 use super::compact::{assert_whole, compact, fail_each_call, files, loose};
 use hipplan_serialize::{GraphKey, PlanRef, SelectionKey};
-use hipplan_store::testing::{Op, Verdict, with_hook};
+use hipplan_store::testing::{Op, Verdict, with_hook, with_longest_wait};
 use hipplan_store::{Group, Mode, Persisted, Store, StoreError};
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// As [`super::compact::put_graph`], into a group.
@@ -338,4 +342,181 @@ fn what_names_an_entry_that_has_gone_is_left_out_and_the_rest_is_written() {
     assert!(store.verify().is_clean(), "{:?}", store.verify());
     // It is over with that.
     assert!(matches!(group.commit(), Ok(Persisted::Unchanged)));
+}
+
+/// Who puts a selection and who adds to it in the same moment: one of them is the last, and nothing but that is lost.
+#[test]
+fn a_selection_and_an_addition_at_once_come_one_after_the_other() {
+    const ROUNDS: u32 = 4000;
+    // The one comes by so much later, more in each round: so it meets the other at every moment of its work.
+    const MOST_SPINS: usize = 400;
+    let (_dir, store) = new_store();
+    let group = group_of(&store);
+    let [one, two] = ["A", "B"].map(|engine| group.put_plan(&plan_of_engine(b"g", engine, 10, &[])).unwrap().id);
+    let keys: Vec<SelectionKey> = (0..ROUNDS).map(|n| selection_key(&n.to_le_bytes())).collect();
+    for key in &keys {
+        assert!(group.put_selection(key, &[one]).unwrap().is_persisted());
+    }
+    let arrived = AtomicUsize::new(0);
+    let together = |round: usize| {
+        arrived.fetch_add(1, Ordering::SeqCst);
+        let mut spins = 0_u32;
+        while arrived.load(Ordering::SeqCst) < 2 * (round + 1) {
+            spins += 1;
+            // The other may need this processor to come here.
+            if spins < 2000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (round, key) in keys.iter().enumerate() {
+                together(round);
+                (0..round % MOST_SPINS).for_each(|_| std::hint::spin_loop());
+                assert!(group.add_to_set(key, &two).unwrap().is_persisted());
+            }
+        });
+        for (round, key) in keys.iter().enumerate() {
+            together(round);
+            assert!(group.put_selection(key, &[one]).unwrap().is_persisted());
+        }
+    });
+    assert!(group.commit().unwrap().is_persisted());
+    let mut both = vec![one, two];
+    both.sort_unstable();
+    for key in &keys {
+        let found = store.find_selection(key).hit().map(|found| found.plans).unwrap_or_default();
+        assert!(found == [one] || found == both, "{found:?}");
+    }
+}
+
+/// Commits, and has another thread do something in the middle of it.
+fn commit_and_meanwhile(group: &Group, fails: bool, meanwhile: impl FnOnce() + Send + 'static) -> Result<Persisted, StoreError> {
+    let mut meanwhile = Some(meanwhile);
+    let hook = move |op: Op<'_>| {
+        if op.name() != "write" || !op.path().components().any(|part| part.as_os_str() == "tmp") {
+            return Verdict::Go;
+        }
+        if let Some(meanwhile) = meanwhile.take() {
+            std::thread::spawn(meanwhile).join().unwrap();
+        }
+        if fails { Verdict::Fail(libc::ENOSPC) } else { Verdict::Go }
+    };
+    with_hook(hook, || group.commit())
+}
+
+#[test]
+fn what_is_put_during_a_commit_comes_behind_what_that_writes() {
+    for fails in [false, true] {
+        let (_dir, store) = new_store();
+        let [one, two] = ["A", "B"].map(|engine| super::common::put(&store, &plan_of_engine(b"g", engine, 10, &[])));
+        let mut both = vec![one, two];
+        both.sort_unstable();
+        let group = Arc::new(group_of(&store));
+        let commit = |meanwhile: Box<dyn FnOnce(&Group) + Send>| {
+            let other = Arc::clone(&group);
+            assert_eq!(commit_and_meanwhile(&group, fails, move || meanwhile(&other)).is_err(), fails);
+            assert!(group.commit().unwrap().is_persisted());
+        };
+        // The store has this selection, until what is being written gets there.
+        let key = selection_key(b"put again");
+        assert!(store.put_selection(&key, &[one]).unwrap().is_persisted());
+        assert!(group.add_to_set(&key, &two).unwrap().is_persisted());
+        commit(Box::new(move |group| assert!(group.put_selection(&key, &[one]).unwrap().is_persisted())));
+        assert_eq!(store.find_selection(&key).hit().unwrap().plans, [one], "{fails}");
+        // What is added to a selection that is being written.
+        let key = selection_key(b"added to");
+        assert!(group.put_selection(&key, &[one]).unwrap().is_persisted());
+        commit(Box::new(move |group| assert!(group.add_to_set(&key, &two).unwrap().is_persisted())));
+        assert_eq!(store.find_selection(&key).hit().unwrap().plans, both, "{fails}");
+        // And to a set.
+        let key = selection_key(b"added to a set");
+        assert!(group.add_to_set(&key, &one).unwrap().is_persisted());
+        commit(Box::new(move |group| assert!(group.add_to_set(&key, &two).unwrap().is_persisted())));
+        assert_eq!(store.find_selection(&key).hit().unwrap().plans, both, "{fails}");
+        assert!(store.verify().is_clean());
+    }
+}
+
+/// What another process has put may not have come to its last sync.
+#[test]
+fn a_set_that_has_the_plan_already_is_made_durable_before_that_is_said() {
+    let (_dir, store) = new_store();
+    let id = super::common::put(&store, &plan(b"g", 10, &[]));
+    let key = selection_key(b"set");
+    assert!(is_new(&store.add_to_set(&key, &id).unwrap()));
+    let file = super::common::only_file(&store, "index/select");
+    let add = |store: &Store, in_a_group: bool| {
+        if !in_a_group {
+            return store.add_to_set(&key, &id);
+        }
+        let group = group_of(store);
+        drop(group.add_to_set(&key, &id)?);
+        group.commit()
+    };
+    for in_a_group in [false, true] {
+        for failing in [None, Some("sync-file"), Some("sync-folder")] {
+            // It knows nothing to be durable, as another process does not.
+            let other = Store::open(store.root(), Mode::ReadWrite).unwrap();
+            let (of, seen) = (file.clone(), Arc::new(AtomicUsize::new(0)));
+            let count = Arc::clone(&seen);
+            let hook = move |op: Op<'_>| {
+                let is_of_it = op.path() == of || op.name() == "sync-folder" && Some(op.path()) == of.parent();
+                if !is_of_it || !op.name().starts_with("sync") {
+                    return Verdict::Go;
+                }
+                count.fetch_add(1, Ordering::Relaxed);
+                if failing == Some(op.name()) { Verdict::Fail(libc::EIO) } else { Verdict::Go }
+            };
+            let added = with_hook(hook, || add(&other, in_a_group));
+            match failing {
+                None => {
+                    assert!(matches!(added, Ok(Persisted::Unchanged)), "{added:?}");
+                    assert_eq!(seen.load(Ordering::Relaxed), 2);
+                }
+                Some(_) => assert_eq!(added.unwrap_err().code(), "io"),
+            }
+        }
+    }
+    assert_eq!(store.find_selection(&key).hit().unwrap().plans, [id]);
+}
+
+/// What is stopped holds a commit up once, and not once for each set that it keeps.
+#[test]
+fn a_commit_waits_once_for_all_that_it_cannot_have() {
+    let (_dir, store) = new_store();
+    let [one, two] = ["A", "B"].map(|engine| super::common::put(&store, &plan_of_engine(b"g", engine, 10, &[])));
+    // Keys of as many lock files.
+    let mut keys = BTreeMap::new();
+    for n in 0..8_u32 {
+        let key = selection_key(&n.to_le_bytes());
+        keys.insert(format!("locks/{:02x}", key.0[0] & 0x3f | 0x40), key);
+    }
+    assert!(keys.len() > 4);
+    for key in keys.values() {
+        assert!(store.add_to_set(key, &one).unwrap().is_persisted());
+    }
+    // As another process would have them.
+    let held: Vec<File> = keys.keys().map(|name| File::open(store.root().join(name)).unwrap()).collect();
+    held.iter().for_each(|file| file.lock().unwrap());
+    let group = group_of(&store);
+    for key in keys.values() {
+        assert!(group.add_to_set(key, &two).unwrap().is_persisted());
+    }
+    let wait = Duration::from_millis(200);
+    let (committed, warned) = warnings(|| with_longest_wait(wait, || group.commit().unwrap()));
+    assert!(is_new(&committed));
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0].contains("code=\"waited-in-vain\""), "{warned:?}");
+    let mut both = vec![one, two];
+    both.sort_unstable();
+    assert!(keys.values().all(|key| store.find_selection(key).hit().unwrap().plans == both));
+    // Of who has one that was asked for when the wait was over, nothing is known: it is waited for by the next one.
+    let last = keys.values().zip(held).max_by_key(|(key, _)| (key.0[0] ^ 0x5a) & 0x3f);
+    let (key, _still_held) = last.unwrap();
+    let three = super::common::put(&store, &plan_of_engine(b"g", "C", 10, &[]));
+    let (added, warned) = warnings(|| with_longest_wait(wait, || store.add_to_set(key, &three).unwrap()));
+    assert!(added.is_persisted());
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0].contains("code=\"waited-in-vain\""), "{warned:?}");
+    assert!(store.find_selection(key).hit().unwrap().plans.contains(&three));
 }

@@ -3,7 +3,7 @@
 use super::child;
 use super::common::{tree, warnings};
 use hipplan_store::LocationSource as Source;
-use hipplan_store::{Location, Mode, Store, Verdict, locate_with, look_at_layer};
+use hipplan_store::{Location, Mode, NamedLayer, SignaturePolicy, Store, Verdict, locate_with, look_at_layer};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -213,12 +213,15 @@ fn layers_are_listed_in_order() {
     fs::write(&bundle, "").unwrap();
     let missing = dir.path().join(OsStr::from_bytes(b"\xff"));
     let mut list = OsString::from(":");
-    for path in [&store, &missing, &bundle] {
+    for path in [&store, &missing] {
         list.push(path);
         list.push(":");
     }
+    list.push("require=");
+    list.push(&bundle);
     let location = locate(None, &[("HIPPLAN_LAYERS", Path::new(&list)), ("HOME", dir.path())]);
-    assert_eq!(location.layers, [store.clone(), missing.clone(), bundle.clone()]);
+    let named = |path: &Path, signatures| NamedLayer { path: path.to_owned(), signatures };
+    assert_eq!(location.layers, [named(&store, None), named(&missing, None), named(&bundle, Some(SignaturePolicy::Require))]);
     let codes = [&store, &missing, &bundle].map(|path| look_at_layer(path).code());
     assert_eq!(codes, ["store", "no-such-store", "file"]);
     assert!(locate(None, &[]).layers.is_empty());

@@ -16,6 +16,7 @@ mod locations;
 mod marker;
 mod pins;
 mod processes;
+mod progress;
 mod repair;
 mod roundtrip;
 mod signatures;

@@ -1,6 +1,6 @@
 use super::common::{new_store, plan, put, selection_key};
 use super::upkeep::{HOUR, age, assert_clean, gc, has_graph, pack_up, put_graph};
-use hipplan_serialize::GraphKey;
+use hipplan_serialize::{GraphKey, PlanKey};
 use hipplan_store::{EntryKind, Mode, Pin, Store};
 use std::collections::BTreeMap;
 use std::fs;
@@ -73,6 +73,17 @@ fn names_of_pins_lead_nowhere_else() {
     assert_eq!(store.pin("empty", &[]).unwrap_err().code(), "pins");
     assert!(store.pins().unwrap().is_empty());
     assert!(store.verify().is_clean());
+}
+
+/// What nobody reads would keep everything.
+#[test]
+fn no_pins_are_written_that_are_not_read() {
+    let (_dir, store) = new_store();
+    let most = (16 << 20) / Pin::Plan(PlanKey([0; 32])).to_string().len();
+    let error = store.pin("many", &vec![Pin::Plan(PlanKey([0; 32])); most]).unwrap_err();
+    assert!(error.to_string().contains(&format!("{most} targets")) && error.advice().contains("several sets"), "{error}");
+    assert!(store.pins().unwrap().is_empty());
+    assert!(store.gc(&Default::default(), &()).is_ok());
 }
 
 #[test]

@@ -19,7 +19,7 @@ const LONG: TurnOptions = options(Duration::from_secs(300));
 const SHORT: TurnOptions = options(Duration::from_millis(300));
 
 const fn options(wait: Duration) -> TurnOptions {
-    TurnOptions { wait, report_every: Duration::from_secs(1) }
+    TurnOptions { wait, report_every: Duration::from_secs(300) }
 }
 
 /// A turn at a key that nobody has ready.
@@ -263,6 +263,30 @@ fn a_stopped_holder_is_waited_for_once() {
 }
 
 #[test]
+fn a_long_wait_is_warned_of_once_with_who_and_what_and_how_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut holder = holder(dir.path());
+    let often = TurnOptions { wait: Duration::from_millis(600), report_every: Duration::from_millis(50) };
+    let (_, warned) = warnings(|| mine(Some(dir.path()), &KEY, &often));
+    assert_eq!(warned.len(), 2, "{warned:?}");
+    let (who, store) = (format!("process {} on ", holder.id()), dir.path().display().to_string());
+    for part in ["code=\"waits\"", &who, "a turn to build key 070707070707", &store, "advice=nothing needs doing", "in 0 s"] {
+        assert!(warned[0].contains(part), "{part} in {warned:?}");
+    }
+    assert!(warned[1].contains("code=\"waited-in-vain\""), "{warned:?}");
+    // One thread waits for another: once for a key, however many wait.
+    let kept = mine(None, &[0xa8; 32], &LONG);
+    let codes = |warned: &[String], code: &str| warned.iter().filter(|text| text.contains(&format!("code=\"{code}\""))).count();
+    for told in [1, 0] {
+        let (_, warned) = warnings(|| mine(None, &[0xa8; 32], &often));
+        assert_eq!([codes(&warned, "waits"), codes(&warned, "waited-in-vain")], [told, 1], "{warned:?}");
+    }
+    drop(kept);
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+}
+
+#[test]
 fn a_killed_holder_frees_its_lock() {
     let dir = tempfile::tempdir().unwrap();
     let mut killed = holder(dir.path());
@@ -321,9 +345,12 @@ fn whatever_a_lock_is_refused_with_the_turn_is_given_with_one_warning() {
 }
 
 /// Forks; the child runs `f` and ends without running anything else of this process.
-fn fork(f: impl FnOnce()) -> i32 {
-    // SAFETY: this process runs one test and has no other thread that is awake and could hold the lock of the allocator; the child leaves by
-    // `_exit`.
+pub(crate) fn fork(f: impl FnOnce()) -> i32 {
+    // SAFETY: other threads of this process may be at work, and the child has none of them. It allocates all the same, and for that relies on
+    // the C library, whose `fork` takes the locks of its allocator first and gives them back in the child (glibc and musl do), and on Rust's
+    // default allocator being that one. Of other locks that a thread may hold, the child takes those of a store, which is what is tested:
+    // one that it waited for without end would hang it, and break nothing. It uses no standard stream but its input, unless it fails, and
+    // leaves by `_exit`, which runs no handler and no destructor of its parent's.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
@@ -334,7 +361,7 @@ fn fork(f: impl FnOnce()) -> i32 {
     pid
 }
 
-fn exit_status(pid: i32) -> i32 {
+pub(crate) fn exit_status(pid: i32) -> i32 {
     let mut status = -1;
     // SAFETY: waits for a child of this process; `status` is valid for writing.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);

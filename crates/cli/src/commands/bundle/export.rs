@@ -1,11 +1,12 @@
 //! `hipplan bundle export`
 
 use super::OutputOptions;
+use crate::progress::Steps;
 use crate::{Exit, Global, inputs, keys, location, logs, output};
 use hipplan::{BatchItem, ExportedPlan, GraphKey, Limits, Store, Target};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Write plans of the store into a bundle
 ///
@@ -110,7 +111,10 @@ impl Export {
             let is_for = |target: &String| plan.target == *target || plan.target.split(':').next() == Some(target);
             (targets.is_empty() || targets.iter().any(is_for)) && wanted.takes(plan)
         };
-        let report = self.output.write(|path| store.export(path, &self.note, &mut choose), |report| report.root.is_some())?;
+        let steps = Steps::new(global);
+        let export = |path: &Path| store.export_with(path, &self.note, &mut choose, &steps);
+        let report = self.output.write(export, |report| report.root.is_some())?;
+        drop(steps);
         let lacking = wanted.lacking();
         let nothing = report.root.is_none().then(|| self.nothing(&store, &offered));
         if global.json {

@@ -1,6 +1,7 @@
 //! `hipplan bundle import`
 
 use super::UnpackOption;
+use crate::progress::Steps;
 use crate::{Exit, Global, location, output};
 use anyhow::Context;
 use serde_json::json;
@@ -37,7 +38,9 @@ impl Import {
         let mut is_good = true;
         for bundle in &self.bundles {
             let name = output::path(bundle);
-            let report = store.import(bundle, &options).context("not imported")?;
+            let steps = Steps::new(global);
+            let report = store.import_with(bundle, &options, &steps).context("not imported")?;
+            drop(steps);
             is_good &= report.problems.is_empty();
             if global.json {
                 rows.push(json!({

@@ -1,6 +1,7 @@
 //! `hipplan bundle merge`
 
 use super::{OutputOptions, UnpackOption};
+use crate::progress::Steps;
 use crate::{Exit, Global, output};
 use hipplan::ContentHash;
 use serde_json::json;
@@ -33,7 +34,9 @@ pub(crate) struct Merge {
 impl Merge {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let limits = self.unpack.limits();
-        let report = self.output.write(|path| hipplan::merge_bundles(&self.bundles, path, &limits), |_| true)?;
+        let steps = Steps::new(global);
+        let report = self.output.write(|path| hipplan::merge_bundles_with(&self.bundles, path, &limits, &steps), |_| true)?;
+        drop(steps);
         let conflicts: Vec<String> =
             report.conflicts.iter().map(|(kind, name)| format!("{} {}", kind.word(), ContentHash(*name))).collect();
         let cut: Vec<String> = report.cut.iter().map(|name| ContentHash(*name).to_string()).collect();

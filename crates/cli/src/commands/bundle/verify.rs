@@ -1,6 +1,7 @@
 //! `hipplan bundle verify`
 
 use super::{UnpackOption, inspect};
+use crate::progress::Steps;
 use crate::{Exit, Global, output};
 use anyhow::Context;
 use hipplan::{BundleFacts, PublicKey, read_trusted_keys};
@@ -43,7 +44,9 @@ impl Verify {
         let mut all_good = true;
         for bundle in &self.bundles {
             let name = output::path(bundle);
-            let facts = hipplan::bundle_facts(bundle, &std::env::temp_dir(), true, &self.unpack.limits());
+            let steps = Steps::new(global);
+            let facts = hipplan::bundle_facts_with(bundle, &std::env::temp_dir(), true, &self.unpack.limits(), &steps);
+            drop(steps);
             let facts = facts.context("bundle")?;
             let problems = facts.report.as_ref().map(|report| &report.problems[..]).unwrap_or_default();
             let standing = standing(&facts, trusted.as_deref());

@@ -3,7 +3,7 @@
 use super::Report;
 use crate::commands::store::{selftest, where_};
 use crate::{Global, location, output, remote};
-use hipplan::{LocationVerdict, Mode, SelftestOutcome, SignaturePolicy, Store, selftest_probes};
+use hipplan::{LocationVerdict, Mode, NamedLayer, SelftestOutcome, SignaturePolicy, Store, selftest_probes};
 use std::path::{Path, PathBuf};
 
 /// Most bytes of a marker that are shown.
@@ -94,20 +94,32 @@ fn folder_to_try(path: &Path) -> std::io::Result<PathBuf> {
     places.into_iter().find(|place| place.is_dir()).map(Path::to_owned).ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
-fn layers(global: &Global, of_environment: &[PathBuf], report: &mut Report) {
-    let options = match location::layer_options() {
-        Ok(options) => options,
+fn layers(global: &Global, of_environment: &[NamedLayer], report: &mut Report) {
+    match location::layer_options() {
+        Ok(options) => match options.signatures {
+            SignaturePolicy::Off => report.good("signatures", "off: who signed layers and bundles makes no difference"),
+            policy => report.good("signatures", format!("{}, {} trusted", policy.word(), output::count(options.trusted.len(), "key"))),
+        },
         Err(error) => {
-            return report.problem("signatures", output::error(&error), "until this is put right, no layer and no remote is used");
+            report.problem(
+                "signatures",
+                output::error(&error),
+                "until this is put right, no remote is used, and layers only as told below",
+            );
         }
-    };
-    match options.signatures {
-        SignaturePolicy::Off => report.good("signatures", "off: who signed layers and bundles makes no difference"),
-        policy => report.good("signatures", format!("{}, {} trusted", policy.word(), output::count(options.trusted.len(), "key"))),
     }
-    for path in global.layer.iter().chain(of_environment) {
-        match Store::open_layer_options(path, &options) {
-            Ok(_) => report.good("layer", path.display().to_string()),
+    for layer in location::of_options(global).chain(of_environment.iter().cloned()) {
+        let options = match layer.options() {
+            Ok(options) => options,
+            Err(error) => {
+                let text = format!("{}: {}", layer.path.display(), output::error(&error.into()));
+                report.problem("layer", text, "until this is put right, no command that reads this layer goes on");
+                continue;
+            }
+        };
+        let policy = layer.signatures.map_or(String::new(), |policy| format!(", signatures {}", policy.word()));
+        match Store::open_layer_options(&layer.path, &options) {
+            Ok(_) => report.good("layer", format!("{}{policy}", layer.path.display())),
             Err(error) => report.problem("layer", error.to_string(), error.advice()),
         }
     }

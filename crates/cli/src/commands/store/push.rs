@@ -42,7 +42,7 @@ impl Push {
             }))?;
         } else {
             for problem in &report.problems {
-                output::line(format_args!("not put: {problem}"))?;
+                output::line(format_args!("not put: {}", output::name(problem)))?;
             }
             let bytes = output::bytes(report.bytes);
             output::line(format_args!("{blobs} blobs, {plans} plans and {} records, {bytes}, are there", plan_records + selections))?;

@@ -16,7 +16,7 @@ Examples:
 
 Exit codes:
   0  removed
-  1  something was not there, is pinned, or could not be read
+  1  something was not there, is pinned, was used meanwhile and stays, or could not be read
   2  not done: there is no store, it cannot be written, or a key is too short or stands for several")]
 pub(crate) struct Rm {
     #[command(flatten)]
@@ -53,6 +53,9 @@ impl Rm {
             for problem in &report.unknown {
                 let text = output::name(&problem.to_string());
                 output::line(format_args!("{}not known what it names:{} {text}", output::WARN, output::RESET))?;
+            }
+            if report.spared > 0 {
+                output::line(format_args!("{}used meanwhile, stay:{} {} entries", output::WARN, output::RESET, report.spared))?;
             }
             output::line(format_args!(
                 "removed {} plans, {} blobs, {} records; shortened {}",

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Try whether a folder is a good place for a store
 ///
-/// In a new folder inside of DIR, plans are put, found, replaced and folded by several processes at once, some of which are killed; locks, syncing, times and mapped files are tried. Then the new folder is removed. Takes about ten seconds.
+/// In a new folder inside of DIR, plans are put, found, replaced and folded by several processes at once, some of which are killed; locks, syncing, times and mapped files are tried; files are damaged and cut short, and writes refused. Then the new folder is removed. Takes about ten seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

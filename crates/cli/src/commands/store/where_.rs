@@ -1,9 +1,9 @@
 //! `hipplan store where`
 
 use crate::{Exit, Global, location, output};
-use hipplan::{LocationSource, LocationVerdict, look_at_layer};
+use hipplan::{LocationSource, LocationVerdict, NamedLayer, SignaturePolicy, look_at_layer};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Tell where the store is, and why not elsewhere
 #[derive(Debug, clap::Args)]
@@ -24,10 +24,12 @@ impl Where {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let location = location::locate(global);
         // In the order in which they are looked into.
-        let of_options = global.layer.iter().map(|path| ("--layer", path));
-        let of_environment = location.layers.iter().map(|path| ("HIPPLAN_LAYERS", path));
-        let layers: Vec<Named<'_>> =
-            of_options.chain(of_environment).map(|(by, path)| Named { by, path, verdict: look_at_layer(path) }).collect();
+        let of_options = location::of_options(global).map(|layer| ("--layer", layer));
+        let of_environment = location.layers.iter().map(|layer| ("HIPPLAN_LAYERS", layer.clone()));
+        let layers: Vec<Named> = of_options
+            .chain(of_environment)
+            .map(|(by, NamedLayer { path, signatures })| Named { by, verdict: look_at_layer(&path), path, signatures })
+            .collect();
         let good = location.candidate().is_some_and(|c| c.verdict.is_usable()) && layers.iter().all(|layer| is_layer(&layer.verdict));
         if global.json {
             let row = |path: Option<&Path>, verdict: &LocationVerdict| json!({ "path": path.map(|p| p.display().to_string()), "verdict": verdict.code(), "text": verdict.to_string() });
@@ -41,8 +43,9 @@ impl Where {
                 "store": location.path().map(|p| p.display().to_string()),
                 "candidates": candidates.collect::<Vec<_>>(),
                 "layers": layers.iter().map(|layer| {
-                    let mut row = row(Some(layer.path), &layer.verdict);
+                    let mut row = row(Some(&layer.path), &layer.verdict);
                     row["source"] = layer.by.into();
+                    row["signatures"] = layer.signatures.map(SignaturePolicy::word).into();
                     row
                 }).collect::<Vec<_>>(),
             }))?;
@@ -54,10 +57,11 @@ impl Where {
                 table.add_row([source(candidate.source), &path, &output::name(&format!("{used}{}", candidate.verdict))]);
             }
             output::print_table(&table, |row| (location.chosen == Some(row)).then_some(if good { output::GOOD } else { output::WARN }))?;
-            for (i, Named { by, path, verdict }) in layers.iter().enumerate() {
+            for (i, Named { by, path, signatures, verdict }) in layers.iter().enumerate() {
                 let text =
                     if *verdict == LocationVerdict::File { "read as a bundle".to_owned() } else { output::name(&verdict.to_string()) };
-                output::line(format_args!("layer {}, of {by}: {}: {text}", i + 1, output::path(path)))?;
+                let policy = signatures.map_or(String::new(), |policy| format!(", signatures {}", policy.word()));
+                output::line(format_args!("layer {}, of {by}: {}: {text}{policy}", i + 1, output::path(path)))?;
             }
             if location.candidate().is_none() {
                 output::line("no place for a store: nothing is kept")?;
@@ -68,9 +72,11 @@ impl Where {
 }
 
 /// A layer, and what names it.
-struct Named<'l> {
+struct Named {
     by: &'static str,
-    path: &'l Path,
+    path: PathBuf,
+    /// The policy that it is named with.
+    signatures: Option<SignaturePolicy>,
     verdict: LocationVerdict,
 }
 
