@@ -14,6 +14,12 @@ use std::path::{Path, PathBuf};
 pub struct PlanBytes(AlignedBytes);
 
 impl PlanBytes {
+    /// Opens bytes of a file as a plan.
+    pub(crate) fn open(path: &Path, bytes: AlignedBytes) -> Result<Self, StoreError> {
+        PlanView::open(&bytes).map_err(damaged(path))?;
+        Ok(Self(bytes))
+    }
+
     /// Bytes that have been opened as a plan.
     pub(crate) fn of_checked(bytes: AlignedBytes) -> Self {
         Self(bytes)

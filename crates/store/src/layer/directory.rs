@@ -10,10 +10,9 @@ use crate::bundle::Trust;
 use crate::entry::{self, check_blob_size, check_content, check_plan_size, check_size};
 use crate::faults::Faults;
 use crate::pack::{Pack, PackRow};
-use crate::plans::{PlanBytes, check_root, damaged};
+use crate::plans::{PlanBytes, check_root};
 use crate::record::Record;
 use crate::{EntryKind, Limits, Mode, StoreError, fs, marker};
-use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{AlignedBytes, Digest, PlanRef};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -206,9 +205,7 @@ impl Directory {
     pub(crate) fn open_loose_plan(&self, path: &Path, limits: &Limits) -> Result<Option<PlanBytes>, StoreError> {
         let Some(file) = walk::open_listed(path)? else { return Ok(None) };
         check_plan_size(path, file.size(), limits)?;
-        let bytes = file.read().map_err(StoreError::io("read", path))?;
-        PlanView::open(&bytes).map_err(damaged(path))?;
-        Ok(Some(PlanBytes::of_checked(bytes)))
+        PlanBytes::open(path, file.read().map_err(StoreError::io("read", path))?).map(Some)
     }
 
     /// An entry: the loose file, else the newest pack that has it. What is damaged is warned of and passed over.

@@ -5,14 +5,12 @@ use crate::pack::{Pack, PackRow};
 use crate::plans::{PlanBytes, check_root, damaged};
 use crate::record::{self, Record};
 use crate::{EntryKind, Limits, StoreError};
-use hipplan_serialize::plan::PlanView;
 use hipplan_serialize::{AlignedBytes, PlanRef};
 use std::path::Path;
 
 /// The plan of an address, from the bytes that stand there.
 pub(crate) fn open_plan(path: &Path, bytes: AlignedBytes, plan: &PlanRef) -> Result<PlanBytes, StoreError> {
-    PlanView::open(&bytes).map_err(damaged(path))?;
-    let bytes = PlanBytes::of_checked(bytes);
+    let bytes = PlanBytes::open(path, bytes)?;
     let found = check_root(path, &bytes.view(), &plan.root.0)?;
     check_content(path, "plan key", &found.key, &plan.key)?;
     Ok(bytes)
@@ -20,9 +18,7 @@ pub(crate) fn open_plan(path: &Path, bytes: AlignedBytes, plan: &PlanRef) -> Res
 
 /// A plan of a pack that opens and is the one that its row says.
 pub(crate) fn packed_plan(pack: &Pack, row: &PackRow, limits: &Limits) -> Result<PlanBytes, StoreError> {
-    let bytes = pack.read(row, limits.max_plan_bytes)?;
-    PlanView::open(&bytes).map_err(damaged(pack.path()))?;
-    let bytes = PlanBytes::of_checked(bytes);
+    let bytes = PlanBytes::open(pack.path(), pack.read(row, limits.max_plan_bytes)?)?;
     check_root(pack.path(), &bytes.view(), &row.name)?;
     Ok(bytes)
 }
