@@ -33,6 +33,7 @@ mod entry;
 mod error;
 mod far;
 mod faults;
+mod fork;
 mod fs;
 mod layer;
 mod layout;

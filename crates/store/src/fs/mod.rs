@@ -21,6 +21,7 @@ pub use op::{Hook, Op, Verdict, with_hook};
 pub(crate) use probe::{change_byte, cut, file_system, remove_tree, set_changed, syncs_folders};
 pub(crate) use write::{Temp, create_temp, exchange, rename, rename_away, rename_back, rename_new, rename_over, write_new, write_temp};
 
+use crate::fork;
 use hipplan_serialize::AlignedBytes;
 #[cfg(not(any(test, feature = "testing")))]
 use op::Op;
@@ -146,7 +147,7 @@ fn to_read() -> OpenOptions {
     options
 }
 
-/// Opens a regular file; `Ok(Err(kind))` when something else stands there.
+/// Opens a regular file; `Ok(Err(kind))` when something else stands there. It may be shared with other threads.
 pub(crate) fn open(path: &Path) -> io::Result<Result<OpenFile, Kind>> {
     gate(Op::Open { path })?;
     let file = match to_read().open(path) {
@@ -160,6 +161,7 @@ pub(crate) fn open(path: &Path) -> io::Result<Result<OpenFile, Kind>> {
     };
     gate(Op::Stat { path })?;
     let status = Status::of(&file.metadata()?);
+    fork::settle();
     match status.kind {
         Kind::File { size } => Ok(Ok(OpenFile { file, path: path.to_owned(), size, status })),
         other => Ok(Err(other)),
@@ -407,7 +409,7 @@ pub(crate) struct Shared {
     path: PathBuf,
 }
 
-/// Opens a file that is written in place, and creates it if it is not there and `create` says so.
+/// Opens a file that is written in place, and creates it if it is not there and `create` says so. It may be shared with other threads.
 pub(crate) fn open_shared(path: &Path, create: bool) -> io::Result<Shared> {
     gate(Op::Create { path })?;
     // Others may lock and stamp it as far as the umask allows.
@@ -415,6 +417,7 @@ pub(crate) fn open_shared(path: &Path, create: bool) -> io::Result<Shared> {
     options.read(true).write(true).create(create).truncate(false).mode(0o666).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = options.open(path)?;
     gate(Op::Stat { path })?;
+    fork::settle();
     match Kind::of(&file.metadata()?) {
         Kind::File { .. } => Ok(Shared { file, path: path.to_owned() }),
         _ => Err(ErrorKind::InvalidInput.into()),

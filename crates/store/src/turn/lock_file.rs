@@ -4,7 +4,7 @@
 //! who holds a lock, and gives it free when its holder dies.
 
 use super::Purpose;
-use super::fork::{Redeemed, Ticket, enter};
+use crate::fork::{Redeemed, Ticket, enter};
 use crate::layout::LOCKS;
 use crate::{fs, marker};
 use std::io::{self, ErrorKind};

@@ -4,8 +4,8 @@
 //! A turn saves double work and nothing else: the store stays whole without it. So nothing here is an error. Where locks are refused, or a
 //! wait ends, the caller builds for itself, and one warning says why.
 
-mod fork;
 mod lock_file;
+mod table;
 mod threads;
 
 pub(crate) use lock_file::{describe, sign, text, unsign};
@@ -199,7 +199,7 @@ impl Holder {
     /// Keeps others of this process from waiting for it as well.
     fn remember(self, root: Option<&Path>) {
         if let (Self::Process { stripe, text, .. }, Some(root)) = (self, root) {
-            fork::table().set_stuck(root, stripe, text);
+            table::table().set_stuck(root, stripe, text);
         }
     }
 }
@@ -233,7 +233,7 @@ fn lock<T>(root: &Path, key: &[u8; 32], stripe: u8, wait: &mut Wait<'_>, look: &
     let mut nap = NAPS.0;
     let mut open: Option<LockFile> = None;
     loop {
-        let table = fork::table();
+        let table = table::table();
         if let Some(lock) = table.shared_lock(root, stripe) {
             return Locked::Lock(lock);
         }
@@ -279,7 +279,7 @@ fn jittered(nap: Duration) -> Duration {
 
 /// Locks are refused: one warning for a cause.
 fn warn_refused(root: &Path, error: &io::Error) {
-    if fork::table().is_news(root, &error.kind().to_string()) {
+    if table::table().is_news(root, &error.kind().to_string()) {
         tracing::warn!(
             code = "no-locks",
             cause = %format_args!("cannot lock a file in {}: {error}", root.join(LOCKS).display()),
@@ -337,7 +337,7 @@ impl<'a> Wait<'a> {
         let (what, who) = (self.what(), who());
         let (waited_s, left_s) = (self.start.elapsed().as_secs(), self.left().as_secs());
         // Who waits with others for the same says nothing new.
-        if fork::table().is_news_wait(self.root, self.key, self.purpose) {
+        if table::table().is_news_wait(self.root, self.key, self.purpose) {
             tracing::warn!(
                 code = "waits",
                 cause = %format_args!("waited {waited_s} s for {what}; it is held by {who}"),

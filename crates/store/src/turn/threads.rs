@@ -1,7 +1,7 @@
 //! Turns among the threads of a process, and what the process knows of the lock files.
 
 use super::lock_file::LockFile;
-use super::{Purpose, Wait, fork};
+use super::{Purpose, Wait, table};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -82,7 +82,7 @@ pub(super) struct Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         // A copy in a forked child is of the parent's table, which may be locked for ever.
-        if std::ptr::eq(self.table, fork::table()) {
+        if std::ptr::eq(self.table, table::table()) {
             lock(&self.table.busy).remove(&self.name);
             self.table.freed.notify_all();
         }
@@ -106,7 +106,7 @@ pub(super) fn sit<T>(
     wait: &mut Wait<'_>,
     look: &mut dyn FnMut() -> Option<T>,
 ) -> Seated<T> {
-    let table = fork::table();
+    let table = table::table();
     let name: Name = Arc::new((root.map(Path::to_owned), *key, purpose));
     loop {
         let mut busy = lock(&table.busy);

@@ -32,7 +32,7 @@ pub(crate) type Key = (EntryKind, [u8; 32]);
 pub(super) type Entries = BTreeMap<Key, Arc<[u8]>>;
 type Sets = BTreeMap<[u8; 32], Additions>;
 
-/// Puts that are written together. Threads may put at once.
+/// Puts that are written together. Threads may put at once; a forked child has no part in it and leaves it alone.
 ///
 /// [`Persisted::New`] is an answer for what was collected: it is in the store, and durable, once [`commit`](Self::commit) has said so. What was
 /// not committed when the group is dropped is lost. Equal contents give a pack of equal bytes, whatever the order of the puts; where two

@@ -46,6 +46,7 @@ fn body() {
         "without permission" => super::degrade::without_permission(root),
         "with a full disk" => super::degrade::with_a_full_disk(root),
         "location: without permission" => super::locations::without_permission(root),
+        "forks: among listings" => super::forks::fork_among_listings(root),
         "far: fork among pushes" => super::far::fork_among_pushes(root),
         turn if turn.starts_with("turn: ") => super::turns::child(turn, root),
         other => panic!("{other}"),

@@ -10,6 +10,7 @@ mod damage;
 mod degrade;
 mod determinism;
 mod far;
+mod forks;
 mod gc;
 mod group;
 mod locations;

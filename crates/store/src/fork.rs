@@ -1,43 +1,46 @@
-//! What a forked child must not keep of its parent: locks, and the table of threads that it does not have.
+//! What becomes of open files when a process forks while other threads of it are at work.
 //!
-//! A kernel's lock belongs to the open file that parent and child share after a fork: while the child lives, a lock of a parent that has
-//! died would stay. So each lock file's descriptor stands in a table of plain atomics, and the child closes all of them before anything
-//! else of it runs. A guard in the child then finds that its entry is gone and leaves the number alone, which may be another file by then.
+//! **What a child must not miss.** The system copies the descriptors of a process first and its memory a little later. A file that another
+//! thread opens in between, and tells others of, is known to the child and not open there; its number may be another file's soon, which the
+//! child would read, write or close instead. So what is opened and may be shared waits until no fork is under way ([`settle`]): whatever
+//! fork begins after that copies the descriptor. What is closed needs no such thing, for it is told to nobody before it is closed.
+//!
+//! **What a child must not keep.** A kernel's lock belongs to the open file that parent and child share after a fork: while the child lives,
+//! a lock of a parent that has died would stay. So each lock file's descriptor stands in a table of plain atomics, and the child closes all
+//! of them before anything else of it runs. A guard in the child then finds that its entry is gone and leaves the number alone, which may
+//! be another file by then.
 //!
 //! `exec` needs none of this, for descriptors are opened close-on-exec. A child of a bare `clone(2)`, which runs no handlers, is told by
-//! its process id.
+//! its process id; what its parent's other threads opened in the very moment it may miss.
 
-use super::threads::Table;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 /// Most lock files that a process has open at once; more are refused, as a system without locks refuses them.
 const SLOTS: usize = 256;
 
-/// Looks, a millisecond apart, whether a fork is over. A fork takes well under this even of a large process. One that does not end is not
-/// waited for: at worst a child keeps a lock, and waits for locks are bounded.
-const MOST_TRIES: u32 = 200;
+/// How long the end of a fork is waited for, and the pause between two looks. One takes well under a millisecond of a small process and about
+/// a second of one with 100 GiB in small pages. One that does not end is not waited for: at worst a child has a lock that it should not have,
+/// for which waits are bounded, or misses a file.
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
+const NAP: Duration = Duration::from_micros(100);
 
 /// Descriptors of open lock files, with a serial number above so that a number used again is told from the one before. 0: free.
 static DESCRIPTORS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
-/// Forks that have begun, and those of them that are over. While they differ, a descriptor that is opened may reach a child unseen.
+/// Forks that have begun, and those of them that are over. While they differ, a descriptor that is opened may reach a child unseen, and the
+/// knowledge of it without the descriptor.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static OVER: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
-/// The table of this process; that of its parent until it first asks for its own.
-static TABLE: AtomicPtr<Owned> = AtomicPtr::new(ptr::null_mut());
-
-struct Owned {
-    pid: u32,
-    table: Table,
-}
+/// Forks between the first process and this one.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// An entry of the table of descriptors.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     slot: &'static AtomicU64,
     entry: u64,
     pid: u32,
@@ -45,7 +48,7 @@ pub(super) struct Ticket {
 
 /// What the end of a ticket means for its descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Redeemed {
+pub(crate) enum Redeemed {
     /// It is to be closed. It is this process's own, or a copy of a parent's that no handler has closed.
     Open,
     /// The child has closed it already, and its number may be another file's.
@@ -54,12 +57,12 @@ pub(super) enum Redeemed {
 
 impl Ticket {
     /// Whether the descriptor is open and this process's own.
-    pub(super) fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.slot.load(SeqCst) == self.entry && self.pid == std::process::id()
     }
 
     /// Ends it. To be asked once.
-    pub(super) fn redeem(&self) -> Redeemed {
+    pub(crate) fn redeem(&self) -> Redeemed {
         match self.slot.compare_exchange(self.entry, 0, SeqCst, SeqCst) {
             Ok(_) => Redeemed::Open,
             Err(_) => Redeemed::Closed,
@@ -67,8 +70,33 @@ impl Ticket {
     }
 }
 
+/// Waits for a moment in which no fork is under way; to be called between opening a file and telling other threads of it.
+///
+/// A fork that began before the first call of all is not known of.
+pub(crate) fn settle() {
+    register();
+    if begun_while_quiet().is_none() {
+        settle_slowly();
+    }
+}
+
+#[cold]
+fn settle_slowly() {
+    let from = Instant::now();
+    while begun_while_quiet().is_none() && from.elapsed() < LONGEST_WAIT {
+        std::thread::sleep(NAP);
+    }
+}
+
+/// The number of forks so far, if all of them are over.
+fn begun_while_quiet() -> Option<u64> {
+    // In this order: there are never more that are over, and both numbers only grow, so if they are equal they were when the first was read.
+    let over = OVER.load(SeqCst);
+    Some(BEGUN.load(SeqCst)).filter(|&begun| begun == over)
+}
+
 /// Opens something and enters its descriptor, so that no fork falls between the two. `None` where the table is full.
-pub(super) fn enter<T, E>(open: impl FnMut() -> Result<T, E>, descriptor: impl Fn(&T) -> i32) -> Result<Option<(T, Ticket)>, E> {
+pub(crate) fn enter<T, E>(open: impl FnMut() -> Result<T, E>, descriptor: impl Fn(&T) -> i32) -> Result<Option<(T, Ticket)>, E> {
     register();
     enter_into(&DESCRIPTORS, open, descriptor)
 }
@@ -78,13 +106,12 @@ fn enter_into<T, E>(
     mut open: impl FnMut() -> Result<T, E>,
     descriptor: impl Fn(&T) -> i32,
 ) -> Result<Option<(T, Ticket)>, E> {
-    let mut tries: u32 = 0;
+    let from = Instant::now();
     loop {
-        let begun = BEGUN.load(SeqCst);
-        let quiet = OVER.load(SeqCst) >= begun;
-        tries = tries.saturating_add(1);
-        if !quiet && tries < MOST_TRIES {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+        let begun = begun_while_quiet();
+        let is_late = from.elapsed() >= LONGEST_WAIT;
+        if begun.is_none() && !is_late {
+            std::thread::sleep(NAP);
             continue;
         }
         let opened = open()?;
@@ -95,7 +122,7 @@ fn enter_into<T, E>(
         let free = slots.iter().find(|slot| slot.compare_exchange(0, entry, SeqCst, SeqCst).is_ok());
         let Some(slot) = free else { return Ok(None) };
         let ticket = Ticket { slot, entry, pid: std::process::id() };
-        if BEGUN.load(SeqCst) == begun || tries >= MOST_TRIES {
+        if is_late || begun == Some(BEGUN.load(SeqCst)) {
             return Ok(Some((opened, ticket)));
         }
         // A child may have got the descriptor and not the entry. It is not locked yet, so that closing it here is all that is needed.
@@ -105,30 +132,9 @@ fn enter_into<T, E>(
     }
 }
 
-/// The table of this process.
-#[expect(unsafe_code, reason = "a table per process is behind an atomic pointer; the blocks below argue")]
-pub(super) fn table() -> &'static Table {
-    let pid = std::process::id();
-    let mut current = TABLE.load(SeqCst);
-    loop {
-        // SAFETY: `TABLE` holds null or what `Box::into_raw` gave below, which is freed only if it never got into `TABLE`. So it is valid
-        // for ever; nobody has it mutably, for `Table` changes only behind its own locks.
-        if let Some(owned) = unsafe { current.as_ref() }
-            && owned.pid == pid
-        {
-            return &owned.table;
-        }
-        // The parent's is left as it is: one of its locks may be held for ever by a thread that this process does not have.
-        let own = Box::into_raw(Box::new(Owned { pid, table: Table::default() }));
-        match TABLE.compare_exchange(current, own, SeqCst, SeqCst) {
-            Ok(_) => current = own,
-            Err(other) => {
-                // SAFETY: it comes from `Box::into_raw` a line above, and nobody else has seen it.
-                drop(unsafe { Box::from_raw(own) });
-                current = other;
-            }
-        }
-    }
+/// What tells a process from its parents, with its id: that may be one of theirs again.
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(SeqCst)
 }
 
 /// Has the system call the handlers at each fork. Twice does no harm: they count in pairs, and a child has nothing to close twice.
@@ -163,7 +169,7 @@ extern "C" fn in_child() {
             let _ = unsafe { libc::close((entry & u64::from(u32::MAX)) as i32) };
         }
     }
-    TABLE.store(ptr::null_mut(), SeqCst);
+    GENERATION.fetch_add(1, SeqCst);
     // Of the forks that other threads had begun, none goes on here.
     OVER.store(BEGUN.load(SeqCst), SeqCst);
 }
@@ -173,6 +179,26 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::os::fd::AsRawFd;
+
+    #[test]
+    fn what_is_opened_in_the_course_of_a_fork_waits_for_its_end() {
+        use std::sync::mpsc::channel;
+        // Two of them that overlap. Others may be under way in this process, which make the wait longer.
+        let (told, tells) = channel();
+        before();
+        before();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                settle();
+                told.send(()).unwrap();
+            });
+            assert!(tells.recv_timeout(Duration::from_millis(50)).is_err());
+            in_parent();
+            assert!(tells.recv_timeout(Duration::from_millis(50)).is_err());
+            in_parent();
+            tells.recv().unwrap();
+        });
+    }
 
     static FEW: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
