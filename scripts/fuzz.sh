@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs each for a while.
 #
-#   scripts/fuzz.sh [-s SECONDS] [-w WORKERS] [-o FOLDER] [-x N] [-m] [TARGET...]      all targets unless some are named
+#   scripts/fuzz.sh [-b] [-s SECONDS] [-w WORKERS] [-o FOLDER] [-x N] [-m] [TARGET...]      all targets unless some are named
 #
 # Needs a nightly toolchain and a C++ compiler. Every target starts from corpus/fuzz/TARGET; what it finds is collected under FOLDER
 # [target/fuzz], which a later run goes on from. Ends with 1 if some input crashes a reader, takes longer than a second, or makes it
-# take more than 256 MiB. -s 0 only builds. -x N executes N random variant packs after that, with AddressSanitizer watching: through the cpu
-# provider, through a plugin in C, through libhipplan_engine.so, both built for the sanitizer too, and through the plugins named in
-# HIPPLAN_PLUGINS_UNDER_TEST. -m then makes corpus/fuzz of what covers all the code that was reached, and no more.
+# take more than 256 MiB. -s 0 runs none of them, and -b only builds. -x N first executes N random variant packs with AddressSanitizer
+# watching: through the cpu provider, through a plugin in C, through libhipplan_engine.so, both built for the sanitizer too, and through the
+# plugins named in HIPPLAN_PLUGINS_UNDER_TEST. -m then makes corpus/fuzz of what covers all the code that was reached, and no more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=60 workers=1 out=$PWD/target/fuzz minimise=0 packs=0
-while getopts s:w:o:x:m option; do
+seconds=60 workers=1 out=$PWD/target/fuzz minimise=0 packs=0 only_build=0
+while getopts bs:w:o:x:m option; do
     case $option in
+    b) only_build=1 ;;
     s) seconds=$OPTARG ;;
     w) workers=$OPTARG ;;
     o) out=$OPTARG ;;
@@ -35,13 +36,14 @@ triple=$(rustc +nightly -vV | sed -n 's/^host: //p')
 export RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
-CARGO_TARGET_DIR="$out/build" cargo +nightly build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target "$triple"
+# With what hosts load, which -x has variant_packs load.
+CARGO_TARGET_DIR="$out/build" cargo +nightly build --quiet --release --locked --manifest-path fuzz/Cargo.toml -p hipplan-fuzz -p hipplan-engine \
+    --target "$triple"
+if [ "$only_build" -eq 1 ]; then
+    exit 0
+fi
 
 if [ "$packs" -gt 0 ]; then
-    # What a host loads is a workspace member of its own profile: with the checks of a debug build here, without coverage.
-    CARGO_TARGET_DIR="$out/build" RUSTFLAGS="-Zsanitizer=address" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
-        CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
-        CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo +nightly build --quiet --release --locked -p hipplan-engine --lib --target "$triple"
     # The plugin in C needs a compiler whose sanitizer is that of the program that loads it, LLVM's. Its run-time is the program's.
     for CC in clang clang-22 clang-21 clang-20 clang-19 ''; do
         ! command -v "$CC" >/dev/null || break

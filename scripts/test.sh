@@ -55,18 +55,18 @@ fi
 step "tests"
 cargo test --workspace --locked
 
-step "linked with HIP"
+step "with what is off by default: linked with HIP, and the remote tier"
+others=(--features hipplan-cli/remote --test remote)
 if [ -e "${HIP_PATH:-/usr}/include/hip/hip_runtime_api.h" ]; then
-    HIP_PATH="${HIP_PATH:-/usr}" cargo test --workspace --locked --features hipplan/hip-link --test hip_link
+    export HIP_PATH="${HIP_PATH:-/usr}"
+    others+=(--features hipplan/hip-link --test hip_link)
 elif [ "${HIPPLAN_CI:-}" = 1 ]; then
     echo "error: HIP's headers are needed and not installed" >&2
     exit 1
 else
     echo "skipped: HIP's headers are not installed"
 fi
-
-step "with the remote tier"
-cargo test --workspace --locked --features hipplan-cli/remote --test remote
+cargo test --workspace --locked "${others[@]}"
 
 step "tests of the emulation harness"
 with python3 scripts/emulate/test_harness.py
