@@ -22,7 +22,7 @@
  Threads
    Every function may be called by any thread at any time, on the same handles too; except that hipplan_close and hipplan_release are
    called once, when no other call with that handle is under way. Several threads may execute one plan at once. After fork, a child must
-   not use handles of a HIP device that were opened before.
+   not use handles of a HIP device that were opened before; nor others, unless no other thread was in a call of this library then.
 
  Executing
    Bindings name tensors by uid: those of the graph that was given to hipplan_bind_by_graph, or canonical ordinals after

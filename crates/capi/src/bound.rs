@@ -21,6 +21,8 @@ pub(crate) struct Bound {
     events: Mutex<Vec<Events>>,
     workspace_size: u64,
     key: PlanKey,
+    /// That made it.
+    process: u32,
 }
 
 impl Bound {
@@ -33,7 +35,8 @@ impl Bound {
         for _ in 1..LANES {
             lanes.push(Mutex::new(Lane::new(bind()?, tensors)));
         }
-        Ok(Self { shared: Arc::clone(shared), lanes: lanes.into_boxed_slice(), events: Mutex::default(), workspace_size, key })
+        let (shared, lanes, process) = (Arc::clone(shared), lanes.into_boxed_slice(), std::process::id());
+        Ok(Self { shared, lanes, events: Mutex::default(), workspace_size, key, process })
     }
 
     pub(crate) fn workspace_size(&self) -> u64 {
@@ -58,6 +61,10 @@ impl Bound {
                 Err(TryLockError::Poisoned(lane)) => return Ok(lane.into_inner()),
                 Err(TryLockError::WouldBlock) => {}
             }
+        }
+        if self.process != std::process::id() {
+            let why = "every lane of this plan was in use by threads of the parent when this process was forked; open and bind anew";
+            return Err(Failure::new(crate::types::HIPPLAN_INTERNAL, why));
         }
         let first = self.lanes.first().ok_or_else(|| Failure::new(crate::types::HIPPLAN_INTERNAL, "a plan without lanes"))?;
         Ok(first.lock().unwrap_or_else(PoisonError::into_inner))

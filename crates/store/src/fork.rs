@@ -3,12 +3,16 @@
 //! **What a child must not miss.** The system copies the descriptors of a process first and its memory a little later. A file that another
 //! thread opens in between, and tells others of, is known to the child and not open there; its number may be another file's soon, which the
 //! child would read, write or close instead. So what is opened and may be shared waits until no fork is under way ([`settle`]): whatever
-//! fork begins after that copies the descriptor. What is closed needs no such thing, for it is told to nobody before it is closed.
+//! fork begins after that copies the descriptor. What is closed needs no such thing, for nobody knows of it any more by then; at worst the
+//! child has a descriptor that nobody uses.
 //!
 //! **What a child must not keep.** A kernel's lock belongs to the open file that parent and child share after a fork: while the child lives,
 //! a lock of a parent that has died would stay. So each lock file's descriptor stands in a table of plain atomics, and the child closes all
 //! of them before anything else of it runs. A guard in the child then finds that its entry is gone and leaves the number alone, which may
 //! be another file by then.
+//!
+//! **What a child must not end.** What a guard does when it is dropped is its owner's to do, and a child has a copy of it. So a guard that
+//! gives something back to others remembers whose it is ([`this_process`]).
 //!
 //! `exec` needs none of this, for descriptors are opened close-on-exec. A child of a bare `clone(2)`, which runs no handlers, is told by
 //! its process id; what its parent's other threads opened in the very moment it may miss.
@@ -20,8 +24,8 @@ use std::time::{Duration, Instant};
 const SLOTS: usize = 256;
 
 /// How long the end of a fork is waited for, and the pause between two looks. One takes well under a millisecond of a small process and about
-/// a second of one with 100 GiB in small pages. One that does not end is not waited for: at worst a child has a lock that it should not have,
-/// for which waits are bounded, or misses a file.
+/// a second of one with 100 GiB in small pages. One that does not end, and threads that fork so often that there is always one under way, are
+/// not waited for: at worst a child has a lock that it should not have, for which waits are bounded, or misses a file.
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 const NAP: Duration = Duration::from_micros(100);
 
@@ -35,7 +39,7 @@ static BEGUN: AtomicU64 = AtomicU64::new(0);
 static OVER: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 
-/// Forks between the first process and this one.
+/// Grows with each fork between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// An entry of the table of descriptors.
@@ -43,7 +47,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Ticket {
     slot: &'static AtomicU64,
     entry: u64,
-    pid: u32,
+    process: u64,
 }
 
 /// What the end of a ticket means for its descriptor.
@@ -58,7 +62,7 @@ pub(crate) enum Redeemed {
 impl Ticket {
     /// Whether the descriptor is open and this process's own.
     pub(crate) fn is_ours(&self) -> bool {
-        self.slot.load(SeqCst) == self.entry && self.pid == std::process::id()
+        self.slot.load(SeqCst) == self.entry && self.process == this_process()
     }
 
     /// Ends it. To be asked once.
@@ -121,7 +125,7 @@ fn enter_into<T, E>(
         let entry = serial << 32 | u64::from(number);
         let free = slots.iter().find(|slot| slot.compare_exchange(0, entry, SeqCst, SeqCst).is_ok());
         let Some(slot) = free else { return Ok(None) };
-        let ticket = Ticket { slot, entry, pid: std::process::id() };
+        let ticket = Ticket { slot, entry, process: this_process() };
         if is_late || begun == Some(BEGUN.load(SeqCst)) {
             return Ok(Some((opened, ticket)));
         }
@@ -132,9 +136,10 @@ fn enter_into<T, E>(
     }
 }
 
-/// What tells a process from its parents, with its id: that may be one of theirs again.
-pub(crate) fn generation() -> u32 {
-    GENERATION.load(SeqCst)
+/// A number that tells this process from those that it was forked from; never 0. Process ids alone do not: in a namespace of its own a child
+/// may have that of its parent.
+pub(crate) fn this_process() -> u64 {
+    u64::from(GENERATION.load(SeqCst)) << 32 | u64::from(std::process::id())
 }
 
 /// Has the system call the handlers at each fork. Twice does no harm: they count in pairs, and a child has nothing to close twice.
@@ -155,7 +160,8 @@ extern "C" fn before() {
 }
 
 extern "C" fn in_parent() {
-    OVER.fetch_add(1, SeqCst);
+    // Of the fork in whose course handlers are registered, some systems call only this one.
+    let _ = OVER.fetch_update(SeqCst, SeqCst, |over| (over < BEGUN.load(SeqCst)).then_some(over.wrapping_add(1)));
 }
 
 #[expect(unsafe_code, reason = "closing a descriptor by its number is unsafe; the block below argues")]
@@ -164,7 +170,8 @@ extern "C" fn in_child() {
         let entry = slot.swap(0, SeqCst);
         if entry != 0 {
             // SAFETY: `close(2)` may be called in the child of a process with several threads. The number is that of a lock file: it was
-            // entered when the file was open, and goes from the table before the file is closed. Its owner in this process (a copy of the
+            // entered when the file was open and no fork under way, and goes from the table before the file is closed. If that happens between
+            // the copying of descriptors and of memory, the number may be of another file that was closed then, which nobody knows. Its owner in this process (a copy of the
             // parent's) finds its entry gone and neither uses nor closes it. Nobody else knows the number.
             let _ = unsafe { libc::close((entry & u64::from(u32::MAX)) as i32) };
         }
@@ -189,13 +196,15 @@ mod tests {
         before();
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                told.send(()).unwrap();
                 settle();
                 told.send(()).unwrap();
             });
-            assert!(tells.recv_timeout(Duration::from_millis(50)).is_err());
-            in_parent();
-            assert!(tells.recv_timeout(Duration::from_millis(50)).is_err());
-            in_parent();
+            tells.recv().unwrap();
+            for _ in 0..2 {
+                assert!(tells.recv_timeout(Duration::from_millis(50)).is_err());
+                in_parent();
+            }
             tells.recv().unwrap();
         });
     }
@@ -213,7 +222,7 @@ mod tests {
         let (_, again) = enter_into(&FEW, || file.try_clone(), |_| file.as_raw_fd()).unwrap().unwrap();
         assert_eq!(ticket.redeem(), Redeemed::Closed);
         assert!(again.is_ours());
-        let copied = Ticket { slot: again.slot, entry: again.entry, pid: 0 };
+        let copied = Ticket { slot: again.slot, entry: again.entry, process: 0 };
         assert!(!copied.is_ours());
         assert_eq!(copied.redeem(), Redeemed::Open);
 

@@ -1,6 +1,8 @@
 //! What a process remembers to spare itself work, and can do without.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::fork;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
@@ -13,26 +15,24 @@ const NAP: Duration = Duration::from_millis(1);
 /// Something that threads share and nobody waits for without end: in the child of a fork it may be in use by a thread that the child does not
 /// have.
 #[derive(Debug, Default)]
-pub(crate) struct Memo<T> {
+pub(crate) struct Memo<T: Default> {
     value: Mutex<T>,
     /// Process that is known to have it to itself, 0 for none: the one that [made it](Self::of_this_process), or that got at it since.
-    had_by: AtomicU32,
+    had_by: AtomicU64,
     /// Process that has waited for it in vain, 0 for none: it waits no more until it gets at it.
-    gave_up: AtomicU32,
+    gave_up: AtomicU64,
 }
 
 impl<T: Default> Memo<T> {
     /// One that [`get_for_sure`](Self::get_for_sure) is asked of. The others need not know whose they are.
     pub(crate) fn of_this_process() -> Self {
-        Self { had_by: AtomicU32::new(std::process::id()), ..Self::default() }
+        Self { value: Mutex::default(), had_by: AtomicU64::new(fork::this_process()), gave_up: AtomicU64::new(0) }
     }
-}
 
-impl<T> Memo<T> {
     /// The value, for what must not be missed because others are slow: a thread that has it and goes on is waited for as long as that
     /// takes. `None` only in the child of a fork, where it may be a thread of the parent that has it.
     pub(crate) fn get_for_sure(&self) -> Option<MutexGuard<'_, T>> {
-        let process = std::process::id();
+        let process = fork::this_process();
         if self.had_by.load(Ordering::Relaxed) == process {
             return Some(self.value.lock().unwrap_or_else(PoisonError::into_inner));
         }
@@ -60,7 +60,7 @@ impl<T> Memo<T> {
 
     #[cold]
     fn wait(&self) -> Option<MutexGuard<'_, T>> {
-        let process = std::process::id();
+        let process = fork::this_process();
         if self.gave_up.load(Ordering::Relaxed) == process {
             return None;
         }
@@ -76,6 +76,21 @@ impl<T> Memo<T> {
         }
         self.gave_up.store(process, Ordering::Relaxed);
         None
+    }
+}
+
+impl<T: Default> Drop for Memo<T> {
+    fn drop(&mut self) {
+        let_go(&mut self.value);
+    }
+}
+
+/// Gives up what threads have shared. Nobody has it any more; where it is in use all the same, that is by a thread that the child of a fork does
+/// not have, which may have stopped in the middle of a change: then it is left as it is.
+pub(crate) fn let_go<T: Default>(shared: &mut Mutex<T>) {
+    let is_in_use = matches!(shared.try_lock(), Err(TryLockError::WouldBlock));
+    if is_in_use {
+        mem::forget(mem::take(shared.get_mut().unwrap_or_else(PoisonError::into_inner)));
     }
 }
 
@@ -95,7 +110,7 @@ mod tests {
         assert!(memo.get_for_sure().is_none());
         drop(kept);
         *memo.get_for_sure().unwrap() += 1;
-        assert_eq!(memo.had_by.load(Ordering::Relaxed), std::process::id());
+        assert_eq!(memo.had_by.load(Ordering::Relaxed), fork::this_process());
         // Who waits gets it from a thread that goes on.
         let held = std::sync::Barrier::new(2);
         thread::scope(|scope| {

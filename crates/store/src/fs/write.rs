@@ -2,6 +2,7 @@
 
 use super::Status;
 use super::op::{Op, gate, gate_len};
+use crate::fork;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -13,6 +14,8 @@ use tempfile::NamedTempFile;
 pub(crate) struct Temp {
     /// Taken when it gets its name.
     file: Option<NamedTempFile>,
+    /// Whose it is to delete.
+    process: u64,
 }
 
 /// A new, empty file in the folder `tmp`.
@@ -25,7 +28,7 @@ pub(crate) fn create_temp(tmp: &Path) -> io::Result<Temp> {
     // Opened by ourselves: the errors of `tempfile` repeat the path.
     let file = tempfile::Builder::new().prefix("").suffix(".tmp").make_in(tmp, open)?;
     let (file, path) = file.into_parts();
-    Ok(Temp { file: Some(NamedTempFile::from_parts(file, path)) })
+    Ok(Temp { file: Some(NamedTempFile::from_parts(file, path)), process: fork::this_process() })
 }
 
 /// A new file of these bytes in the folder `tmp`. Its content is durable, its name is not.
@@ -82,8 +85,8 @@ impl Temp {
 impl Drop for Temp {
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
-        if gate(Op::Unlink { path: file.path() }).is_err() {
-            // As a file that cannot be removed: it stays, and is swept later.
+        if self.process != fork::this_process() || gate(Op::Unlink { path: file.path() }).is_err() {
+            // It is the parent's, or as a file that cannot be removed: then it stays, and is swept later.
             let _ = file.into_temp_path().keep();
         }
     }

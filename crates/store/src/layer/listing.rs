@@ -1,12 +1,12 @@
 //! What a listing of the folder of packs gave, how long that holds, and whose turn it is to list.
 
 use crate::pack::{Pack, PackError, Used};
-use crate::{StoreError, fs};
+use crate::{StoreError, fork, fs};
 use arc_swap::{ArcSwap, Guard};
 use once_cell::race::OnceBox;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -214,14 +214,14 @@ fn identity(status: &fs::Status) -> (fs::Inode, SystemTime, fs::Kind) {
 #[derive(Debug)]
 pub(super) struct Turn<'l> {
     /// Process whose thread it is, 0 for nobody.
-    lister: &'l AtomicU32,
-    process: u32,
+    lister: &'l AtomicU64,
+    process: u64,
 }
 
 impl<'l> Turn<'l> {
     /// Waits for it; `None` where that took too long, or `is_over`: what it is wanted for has been done.
-    pub(super) fn take(lister: &'l AtomicU32, is_over: impl Fn() -> bool) -> Option<Self> {
-        let process = std::process::id();
+    pub(super) fn take(lister: &'l AtomicU64, is_over: impl Fn() -> bool) -> Option<Self> {
+        let process = fork::this_process();
         let mut nap = FIRST_NAP;
         let mut from = None;
         loop {
@@ -253,13 +253,13 @@ mod tests {
 
     #[test]
     fn one_thread_lists_and_a_parents_does_not_count() {
-        let lister = AtomicU32::new(0);
+        let lister = AtomicU64::new(0);
         let turn = Turn::take(&lister, || false).unwrap();
         assert!(Turn::take(&lister, || false).is_none(), "it is not waited for without end");
         drop(turn);
         assert!(Turn::take(&lister, || false).is_some());
         // As a forked child finds it: a thread of the parent was listing.
-        lister.store(std::process::id().wrapping_add(1), Ordering::Relaxed);
+        lister.store(fork::this_process().wrapping_add(1), Ordering::Relaxed);
         let turn = Turn::take(&lister, || false).unwrap();
         drop(turn);
         assert_eq!(lister.load(Ordering::Relaxed), 0);

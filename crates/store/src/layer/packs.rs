@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
 use std::time::{Instant, SystemTime};
 
 /// Listings of a folder whose packs come and go, before one is made do with.
@@ -23,7 +23,7 @@ pub(crate) struct Packs {
     trust: Trust,
     listing: Current,
     /// One thread lists at a time. The others wait for it, for there may be in the new list what they look for; but not for long.
-    lister: AtomicU32,
+    lister: AtomicU64,
 }
 
 /// What one look into the folder gave.
@@ -35,7 +35,7 @@ struct Opened {
 
 impl Packs {
     pub(super) fn of(root: &Path, trust: Trust) -> Self {
-        Self { folder: root.join(PACKS), trust, listing: Current::default(), lister: AtomicU32::new(0) }
+        Self { folder: root.join(PACKS), trust, listing: Current::default(), lister: AtomicU64::new(0) }
     }
 
     /// Whose packs are used.

@@ -34,7 +34,7 @@ pub(super) fn stripe(key: &[u8; 32], purpose: Purpose) -> u8 {
 
 /// An open lock file. Dropped, the lock is free at once; so it is when the process dies.
 #[derive(Debug)]
-pub(super) struct LockFile {
+pub(crate) struct LockFile {
     /// Taken when it is dropped.
     file: Option<fs::Shared>,
     path: PathBuf,
@@ -56,14 +56,23 @@ impl LockFile {
             }
             result => result,
         };
+        Self::entered(&path, open)
+    }
+
+    /// Opens a lock file that is none of the keys', and makes it where it is not there.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        Self::entered(path, || fs::open_shared(path, true))
+    }
+
+    fn entered(path: &Path, open: impl FnMut() -> io::Result<fs::Shared>) -> io::Result<Self> {
         match enter(open, fs::Shared::descriptor)? {
-            Some((file, ticket)) => Ok(Self { file: Some(file), path, ticket, is_signed: AtomicBool::new(false) }),
+            Some((file, ticket)) => Ok(Self { file: Some(file), path: path.to_owned(), ticket, is_signed: AtomicBool::new(false) }),
             None => Err(io::Error::other("this process has too many lock files open")),
         }
     }
 
     /// Whether the open file is this process's own, and not a parent's.
-    pub(super) fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.ticket.is_ours()
     }
 
@@ -78,7 +87,7 @@ impl LockFile {
     }
 
     /// Takes the lock if nobody has it.
-    pub(super) fn try_lock(&self) -> io::Result<bool> {
+    pub(crate) fn try_lock(&self) -> io::Result<bool> {
         match self.file()?.try_lock() {
             Err(e) if e.kind() == ErrorKind::Interrupted => Ok(false),
             result => result,
@@ -86,16 +95,21 @@ impl LockFile {
     }
 
     /// Writes who holds the lock, for those who wait. A failure only makes their message poorer.
-    pub(super) fn sign(&self, key: &[u8; 32]) {
+    pub(crate) fn sign(&self, key: Option<&[u8; 32]>) {
         self.is_signed.store(true, Ordering::Relaxed);
         if let Ok(file) = self.file() {
-            sign(file, Some(key));
+            sign(file, key);
         }
     }
 
     /// What the holder wrote; nothing where that cannot be read.
-    pub(super) fn text(&self) -> Vec<u8> {
+    pub(crate) fn text(&self) -> Vec<u8> {
         self.file().map(text).unwrap_or_default()
+    }
+
+    /// Where the lock is certain to hold; empty where that cannot be told.
+    pub(crate) fn domain(&self) -> String {
+        self.file().map(fs::Shared::lock_domain).unwrap_or_default()
     }
 }
 
@@ -119,7 +133,7 @@ impl Drop for LockFile {
 }
 
 /// Writes into a lock file who holds it. A failure only makes others' message poorer.
-pub(crate) fn sign(file: &fs::Shared, key: Option<&[u8; 32]>) {
+fn sign(file: &fs::Shared, key: Option<&[u8; 32]>) {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let key = key.map_or(String::new(), |key| format!("key {}\n", blake3::Hash::from_bytes(*key).to_hex()));
     let mut text = format!("pid {}\nhost {}\nsince {since}\n{key}", std::process::id(), fs::host_name()).into_bytes();
@@ -128,12 +142,12 @@ pub(crate) fn sign(file: &fs::Shared, key: Option<&[u8; 32]>) {
 }
 
 /// Takes out of a lock file who holds it.
-pub(crate) fn unsign(file: &fs::Shared) {
+fn unsign(file: &fs::Shared) {
     let _ = file.write_some(0, &[b'\n'; TEXT]);
 }
 
 /// What the holder wrote into a lock file; nothing where that cannot be read.
-pub(crate) fn text(file: &fs::Shared) -> Vec<u8> {
+fn text(file: &fs::Shared) -> Vec<u8> {
     let mut text = vec![0; TEXT];
     let read = file.read_some(0, &mut text).unwrap_or(0);
     text.truncate(read);
@@ -169,7 +183,7 @@ mod tests {
         assert_eq!([Purpose::Build, Purpose::Record, Purpose::Import].map(|purpose| stripe(&key, purpose)), [0x2b, 0x6b, 0x80]);
         let holder = LockFile::open(dir.path(), stripe(&key, Purpose::Build)).unwrap();
         assert!(holder.try_lock().unwrap());
-        holder.sign(&key);
+        holder.sign(Some(&key));
         let other = LockFile::open(dir.path(), stripe(&key, Purpose::Build)).unwrap();
         assert!(!other.try_lock().unwrap());
         assert_eq!(other.text().len(), TEXT);

@@ -8,10 +8,9 @@ mod lock_file;
 mod table;
 mod threads;
 
-pub(crate) use lock_file::{describe, sign, text, unsign};
+pub(crate) use lock_file::{LockFile, describe};
 
 use crate::layout::LOCKS;
-use lock_file::LockFile;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -243,7 +242,7 @@ fn lock<T>(root: &Path, key: &[u8; 32], stripe: u8, wait: &mut Wait<'_>, look: &
         };
         let file = match attempt.and_then(|file| Ok((file.try_lock()?, file))) {
             Ok((true, file)) => {
-                file.sign(key);
+                file.sign(Some(key));
                 return Locked::Lock(table.share(root, stripe, file));
             }
             Ok((false, file)) => file,

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 static TABLE: AtomicPtr<Owned> = AtomicPtr::new(ptr::null_mut());
 
 struct Owned {
-    process: (u32, u32),
+    process: u64,
     table: Table,
 }
 
 /// The table of this process.
 #[expect(unsafe_code, reason = "a table per process is behind an atomic pointer; the blocks below argue")]
 pub(super) fn table() -> &'static Table {
-    let process = (std::process::id(), fork::generation());
+    let process = fork::this_process();
     let mut current = TABLE.load(SeqCst);
     loop {
         // SAFETY: `TABLE` holds null or what `Box::into_raw` gave below, which is freed only if it never got into `TABLE`. So it is valid

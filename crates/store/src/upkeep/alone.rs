@@ -1,19 +1,19 @@
 //! One upkeep at a time, where that is to be had. It saves double work and nothing else.
 
 use super::wait::Wait;
+use crate::StoreError;
 use crate::layer::Directory;
 use crate::layout::LOCKS;
-use crate::{StoreError, fs, turn};
+use crate::turn::{LockFile, describe};
 use std::time::Duration;
 
 /// Name of the lock file, in the folder of all lock files.
 const UPKEEP: &str = "upkeep";
 
-/// The lock of upkeep, held until it is dropped, or the process dies. A child that is forked meanwhile may hold it for longer, which costs
-/// others their wait.
+/// The lock of upkeep, held until it is dropped, or the process dies. A child that is forked meanwhile has no part in it.
 #[derive(Debug)]
 pub(super) struct Alone {
-    lock: Option<fs::Shared>,
+    lock: Option<LockFile>,
     domain: String,
 }
 
@@ -26,14 +26,14 @@ impl Alone {
             Err(error) if error.is_not_a_folder() => return Ok(Self::without()),
             Err(error) => return Err(error),
         };
-        let Ok(file) = fs::open_shared(&folder.join(UPKEEP), true) else { return Ok(Self::without()) };
+        let Ok(file) = LockFile::at(&folder.join(UPKEEP)) else { return Ok(Self::without()) };
         let mut wait = Wait::new(directory.root(), wait);
-        let who = || turn::describe(&turn::text(&file));
+        let who = || describe(&file.text());
         loop {
             match file.try_lock() {
                 Ok(true) => {
-                    turn::sign(&file, None);
-                    return Ok(Self { domain: file.lock_domain(), lock: Some(file) });
+                    file.sign(None);
+                    return Ok(Self { domain: file.domain(), lock: Some(file) });
                 }
                 Ok(false) if !wait.is_over() => wait.nap(who, "this goes on beside it, or gives up if both would remove things"),
                 Ok(false) => {
@@ -47,7 +47,7 @@ impl Alone {
 
     /// Whether the lock is held: nobody else is at work where locks hold.
     pub(super) fn is_sure(&self) -> bool {
-        self.lock.is_some()
+        self.lock.as_ref().is_some_and(LockFile::is_ours)
     }
 
     fn without() -> Self {
@@ -58,15 +58,5 @@ impl Alone {
     /// lock before, and has ended.
     pub(super) fn domain(&self) -> &str {
         &self.domain
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        if let Some(file) = &self.lock {
-            turn::unsign(file);
-            // A copy of the descriptor in a child would keep it.
-            let _ = file.unlock();
-        }
     }
 }

@@ -15,7 +15,7 @@ use super::alone::Alone;
 use super::trash;
 use crate::layer::Directory;
 use crate::pack::Written;
-use crate::{StoreError, fs, layout};
+use crate::{StoreError, fork, fs, layout};
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::io;
@@ -48,7 +48,9 @@ pub(super) struct Claim {
     /// Open as long as the claim is, so that no other file can have its inode.
     file: Arc<fs::OpenFile>,
     /// Dropped, it ends the thread that says that somebody is at work. None where there was no thread to be had: then the claim gets old.
-    _beating: Option<Sender<()>>,
+    beating: Option<Sender<()>>,
+    /// Whose it is.
+    process: u64,
 }
 
 impl Claim {
@@ -71,7 +73,7 @@ impl Claim {
             }
         };
         let beating = beat(Arc::clone(&file));
-        Ok(Some(Self { path, folder: folder.to_owned(), generation, file, _beating: beating }))
+        Ok(Some(Self { path, folder: folder.to_owned(), generation, file, beating, process: fork::this_process() }))
     }
 
     /// Gives a pack the generation, durably.
@@ -95,6 +97,11 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        if self.process != fork::this_process() {
+            // A forked child's copy of its parent's. It has not the thread either, which would have to be woken.
+            std::mem::forget(self.beating.take());
+            return;
+        }
         // Another one of the same name is somebody else's. What stays gets old.
         if self.stands() {
             drop(fs::unlink(&self.path));

@@ -8,6 +8,7 @@
 
 use super::in_front::{publish_each, publish_in_front, write_pack};
 use crate::layer::{Directory, check_blob_size, check_plan_size, check_rows};
+use crate::memo::let_go;
 use crate::plans::{checked, code_objects, missing_code_object};
 use crate::record::{self, Record, RecordKind};
 use crate::targets::{Target, targets};
@@ -32,7 +33,7 @@ pub(crate) type Key = (EntryKind, [u8; 32]);
 pub(super) type Entries = BTreeMap<Key, Arc<[u8]>>;
 type Sets = BTreeMap<[u8; 32], Additions>;
 
-/// Puts that are written together. Threads may put at once; a forked child has no part in it and leaves it alone.
+/// Puts that are written together. Threads may put at once. A child that is forked meanwhile has no part in it and must leave it alone.
 ///
 /// [`Persisted::New`] is an answer for what was collected: it is in the store, and durable, once [`commit`](Self::commit) has said so. What was
 /// not committed when the group is dropped is lost. Equal contents give a pack of equal bytes, whatever the order of the puts; where two
@@ -74,6 +75,12 @@ struct Additions {
     plans: Vec<PlanRef>,
 }
 
+impl Drop for Group {
+    fn drop(&mut self) {
+        let_go(&mut self.state);
+    }
+}
+
 impl Store {
     /// A group of puts, which are written together as one pack.
     pub fn group(&self) -> Group {
@@ -93,8 +100,9 @@ impl Group {
     /// to, or by the bytes. Without this, it is 64 MiB, and a fourth of the time that the group was there before, at least a quarter of a
     /// second.
     #[must_use]
-    pub fn writing_at(self, bytes: u64, age: Duration) -> Self {
-        Self { most_bytes: bytes, age: Some(age), ..self }
+    pub fn writing_at(mut self, bytes: u64, age: Duration) -> Self {
+        (self.most_bytes, self.age) = (bytes, Some(age));
+        self
     }
 
     /// As [`Store::put_blob`].

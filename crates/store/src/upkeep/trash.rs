@@ -24,7 +24,7 @@ pub(crate) use super::awaited::awaits;
 use crate::entry::Sound;
 use crate::layer::{Directory, walk};
 use crate::layout::{self, PACKS, TRASH};
-use crate::{EntryKind, Limits, StoreError, entry, fs};
+use crate::{EntryKind, Limits, StoreError, entry, fork, fs};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -40,6 +40,8 @@ pub(crate) struct Condemned<'d> {
     /// Where it is.
     trash: PathBuf,
     is_decided: bool,
+    /// Whose it is to decide.
+    process: u64,
 }
 
 /// Takes the name of a loose file away. `None` when another file has the name by now, which keeps it, or none has.
@@ -76,7 +78,7 @@ fn take<'d>(directory: &'d Directory, place: PathBuf, trash_name: &str, expected
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(StoreError::io("move to the trash", &place)(e)),
     }
-    let condemned = Condemned { directory, place, trash, is_decided: false };
+    let condemned = Condemned { directory, place, trash, is_decided: false, process: fork::this_process() };
     // Where it cannot be looked at, nothing is known of it: it is dropped here, and goes back.
     if condemned.status()?.is_some_and(|status| status.inode == expected) {
         return Ok(Some(condemned));
@@ -129,7 +131,7 @@ impl Condemned<'_> {
 
 impl Drop for Condemned<'_> {
     fn drop(&mut self) {
-        if !self.is_decided {
+        if !self.is_decided && self.process == fork::this_process() {
             // What stays in `trash` is put back by the next upkeep.
             drop(give_back(self.directory, &self.trash, &self.place));
         }

@@ -47,6 +47,7 @@ fn body() {
         "with a full disk" => super::degrade::with_a_full_disk(root),
         "location: without permission" => super::locations::without_permission(root),
         "forks: among listings" => super::forks::fork_among_listings(root),
+        "forks: in the middle of upkeep" => super::forks::fork_in_upkeep(root),
         "far: fork among pushes" => super::far::fork_among_pushes(root),
         turn if turn.starts_with("turn: ") => super::turns::child(turn, root),
         other => panic!("{other}"),

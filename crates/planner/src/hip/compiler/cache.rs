@@ -11,12 +11,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// A compiler with a memory. Kernels are told apart by their names and whole texts.
 ///
 /// A thread that asks for what another is compiling waits for it, and shares its failure. A failure is not kept: who asks later compiles
-/// again. Nothing else is forgotten before the cache is dropped.
+/// again. Nothing else is forgotten before the cache is dropped. A forked child compiles without it: what its parent's other threads were
+/// compiling never comes to an end there.
 pub struct CachedCompiler<C> {
     compiler: C,
     attempts: Mutex<HashMap<Key, Arc<Attempt>>>,
     runs: AtomicU64,
     hits: AtomicU64,
+    /// That made it.
+    process: u32,
 }
 
 /// Hash of the kernel's name and text, and target.
@@ -100,7 +103,7 @@ impl Drop for Mine<'_> {
 impl<C: KernelCompiler> CachedCompiler<C> {
     /// Around a compiler.
     pub fn new(compiler: C) -> Self {
-        Self { compiler, attempts: Mutex::default(), runs: AtomicU64::new(0), hits: AtomicU64::new(0) }
+        Self { compiler, attempts: Mutex::default(), runs: AtomicU64::new(0), hits: AtomicU64::new(0), process: std::process::id() }
     }
 
     /// The compiler inside.
@@ -123,6 +126,10 @@ impl<C: KernelCompiler> CachedCompiler<C> {
     /// # Errors
     /// As the compiler's own; a failure that this thread waited for is [`KernelCompileError::Shared`].
     pub fn compile_shared(&self, source: &KernelSource, target: &Target) -> Result<Arc<[u8]>, KernelCompileError> {
+        if self.process != std::process::id() {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            return self.compiler.compile(source, target).map(Arc::from);
+        }
         let mine = loop {
             let kernel = blake3::Hasher::new().update(source.name.as_bytes()).update(&[0]).update(source.text.as_bytes()).finalize();
             let key = (kernel, target.clone());
@@ -177,5 +184,41 @@ impl<C: KernelCompiler> KernelCompiler for CachedCompiler<C> {
 
     fn compile(&self, source: &KernelSource, target: &Target) -> Result<Vec<u8>, KernelCompileError> {
         self.compile_shared(source, target).map(|object| object.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Echo;
+
+    impl KernelCompiler for Echo {
+        fn identity(&self) -> String {
+            "echo".to_owned()
+        }
+
+        fn revision(&self) -> String {
+            self.identity()
+        }
+
+        fn supports(&self, _: &Target) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn compile(&self, source: &KernelSource, _: &Target) -> Result<Vec<u8>, KernelCompileError> {
+            Ok(source.text.clone().into_bytes())
+        }
+    }
+
+    #[test]
+    fn the_child_of_a_fork_waits_for_no_thread_of_its_parent() {
+        let mut cache = CachedCompiler::new(Echo);
+        // As a child finds it: another process made it, and a thread had its locks.
+        cache.process = std::process::id().wrapping_add(1);
+        let _held = lock(&cache.attempts);
+        let source = KernelSource { name: "k".to_owned(), text: "text".to_owned(), kernarg_size: 8, block: 64 };
+        assert_eq!(&*cache.compile_shared(&source, &Target::Cpu).unwrap(), b"text");
+        assert_eq!((cache.runs(), cache.hits()), (1, 0));
     }
 }
