@@ -58,7 +58,6 @@ cargo test --workspace --locked
 step "with what is off by default: linked with HIP, and the remote tier"
 others=(--features hipplan-cli/remote --test remote)
 if [ -e "${HIP_PATH:-/usr}/include/hip/hip_runtime_api.h" ]; then
-    export HIP_PATH="${HIP_PATH:-/usr}"
     others+=(--features hipplan/hip-link --test hip_link)
 elif [ "${HIPPLAN_CI:-}" = 1 ]; then
     echo "error: HIP's headers are needed and not installed" >&2
@@ -66,7 +65,7 @@ elif [ "${HIPPLAN_CI:-}" = 1 ]; then
 else
     echo "skipped: HIP's headers are not installed"
 fi
-cargo test --workspace --locked "${others[@]}"
+HIP_PATH="${HIP_PATH:-/usr}" cargo test --workspace --locked "${others[@]}"
 
 step "tests of the emulation harness"
 with python3 scripts/emulate/test_harness.py

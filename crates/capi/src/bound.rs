@@ -7,10 +7,13 @@ use hipplan_exec::hip::HipEvent;
 use hipplan_exec::{BoundPlan, Device, ExecError};
 use hipplan_serialize::PlanKey;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Executions that can be prepared at once. What a lane holds is small, and preparing takes microseconds: more threads seldom meet.
 const LANES: usize = 4;
+/// How long a forked child waits for a lane that it has from its parent, and the pause between two looks.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const NAP: Duration = Duration::from_millis(1);
 
 /// Copies of one bound plan, each with arguments of its own.
 #[derive(Debug)]
@@ -63,11 +66,29 @@ impl Bound {
             }
         }
         if self.process != std::process::id() {
-            let why = "every lane of this plan was in use by threads of the parent when this process was forked; open and bind anew";
-            return Err(Failure::new(crate::types::HIPPLAN_INTERNAL, why));
+            return self.lane_of_a_parent();
         }
         let first = self.lanes.first().ok_or_else(|| Failure::new(crate::types::HIPPLAN_INTERNAL, "a plan without lanes"))?;
         Ok(first.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same in a forked child, for a bounded time: a thread of the parent that used a lane at the fork never gives it back here.
+    #[cold]
+    fn lane_of_a_parent(&self) -> Result<MutexGuard<'_, Lane>, Failure> {
+        let from = Instant::now();
+        while from.elapsed() < LONGEST_WAIT {
+            for lane in &self.lanes {
+                match lane.try_lock() {
+                    Ok(lane) => return Ok(lane),
+                    Err(TryLockError::Poisoned(lane)) => return Ok(lane.into_inner()),
+                    Err(TryLockError::WouldBlock) => {}
+                }
+            }
+            std::thread::sleep(NAP);
+        }
+        let why = "the plan was bound before this process was forked, and was in use in all its lanes for a minute, perhaps by threads of the \
+                   parent; bind it anew";
+        Err(Failure::new(crate::types::HIPPLAN_INTERNAL, why))
     }
 
     /// Executes once.

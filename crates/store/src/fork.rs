@@ -38,6 +38,8 @@ static SERIAL: AtomicU32 = AtomicU32::new(0);
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static OVER: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
+/// The end of forks was waited for in vain, and would be with every file that is opened, until there is none under way.
+static IS_VAIN: AtomicBool = AtomicBool::new(false);
 
 /// Grows with each fork between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -81,13 +83,22 @@ pub(crate) fn settle() {
     register();
     if begun_while_quiet().is_none() {
         settle_slowly();
+    } else if IS_VAIN.load(SeqCst) {
+        IS_VAIN.store(false, SeqCst);
     }
 }
 
 #[cold]
 fn settle_slowly() {
     let from = Instant::now();
-    while begun_while_quiet().is_none() && from.elapsed() < LONGEST_WAIT {
+    while begun_while_quiet().is_none() {
+        if IS_VAIN.load(SeqCst) {
+            return;
+        }
+        if from.elapsed() >= LONGEST_WAIT {
+            IS_VAIN.store(true, SeqCst);
+            return;
+        }
         std::thread::sleep(NAP);
     }
 }
@@ -170,8 +181,8 @@ extern "C" fn in_child() {
         let entry = slot.swap(0, SeqCst);
         if entry != 0 {
             // SAFETY: `close(2)` may be called in the child of a process with several threads. The number is that of a lock file: it was
-            // entered when the file was open and no fork under way, and goes from the table before the file is closed. If that happens between
-            // the copying of descriptors and of memory, the number may be of another file that was closed then, which nobody knows. Its owner in this process (a copy of the
+            // entered when the file was open, and goes from the table before the file is closed. If it was entered between the copying of
+            // descriptors and of memory, it may be that of another file here, which was closed then: nobody knows of that one. Its owner in this process (a copy of the
             // parent's) finds its entry gone and neither uses nor closes it. Nobody else knows the number.
             let _ = unsafe { libc::close((entry & u64::from(u32::MAX)) as i32) };
         }

@@ -411,13 +411,19 @@ pub(crate) struct Shared {
 
 /// Opens a file that is written in place, and creates it if it is not there and `create` says so. It may be shared with other threads.
 pub(crate) fn open_shared(path: &Path, create: bool) -> io::Result<Shared> {
+    let file = open_in_place(path, create)?;
+    fork::settle();
+    Ok(file)
+}
+
+/// The same, to be shared with other threads by [`fork::enter`] alone.
+pub(crate) fn open_in_place(path: &Path, create: bool) -> io::Result<Shared> {
     gate(Op::Create { path })?;
     // Others may lock and stamp it as far as the umask allows.
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(create).truncate(false).mode(0o666).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = options.open(path)?;
     gate(Op::Stat { path })?;
-    fork::settle();
     match Kind::of(&file.metadata()?) {
         Kind::File { .. } => Ok(Shared { file, path: path.to_owned() }),
         _ => Err(ErrorKind::InvalidInput.into()),

@@ -48,11 +48,11 @@ impl LockFile {
     pub(super) fn open(root: &Path, stripe: u8) -> io::Result<Self> {
         let folder = root.join(LOCKS);
         let path = folder.join(format!("{stripe:02x}"));
-        let open = || match fs::open_shared(&path, true) {
+        let open = || match fs::open_in_place(&path, true) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 marker::upgrade(root).map_err(|error| io::Error::other(error.to_string()))?;
                 fs::make_folder(&folder)?;
-                fs::open_shared(&path, true)
+                fs::open_in_place(&path, true)
             }
             result => result,
         };
@@ -61,7 +61,7 @@ impl LockFile {
 
     /// Opens a lock file that is none of the keys', and makes it where it is not there.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
-        Self::entered(path, || fs::open_shared(path, true))
+        Self::entered(path, || fs::open_in_place(path, true))
     }
 
     fn entered(path: &Path, open: impl FnMut() -> io::Result<fs::Shared>) -> io::Result<Self> {

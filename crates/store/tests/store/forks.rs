@@ -3,11 +3,14 @@
 use crate::child;
 use crate::common::{new_store, tree};
 use crate::turns::{exit_status, fork};
+use arc_swap::ArcSwap;
+use hipplan_serialize::Digest;
 use hipplan_store::{CompactOptions, GcOptions, Mode, Store, UpkeepProgress};
 use std::cell::Cell;
 use std::fs::{self, TryLockError};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
@@ -22,8 +25,19 @@ fn use_all(store: &Store) {
 /// little before memory, so what a thread opens in between is what a child could know of and not have.
 pub(crate) fn fork_among_listings(root: &Path) {
     let store = Store::open(root, Mode::ReadWrite).unwrap();
+    let blob = Digest::of(&0_u32.to_le_bytes());
+    let open = || Arc::new(Store::open(root, Mode::ReadWrite).unwrap());
+    // What a thread has opened last, and opens the pack of. Small values are read through the descriptor of their pack.
+    let latest = ArcSwap::new(open());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                let store = open();
+                latest.store(Arc::clone(&store));
+                assert!(store.get_blob(&blob).hit().is_some());
+            }
+        });
         for thread in 0..2 {
             let (store, done) = (&store, &done);
             let mark = root.join("packs").join(format!("mark {thread}"));
@@ -44,6 +58,7 @@ pub(crate) fn fork_among_listings(root: &Path) {
                 let own = root.join(format!("child {n}"));
                 fs::write(&own, n.to_string()).unwrap();
                 let file = fs::File::open(&own).unwrap();
+                assert!(latest.swap(Arc::new(store.clone())).get_blob(&blob).hit().is_some());
                 use_all(&store);
                 let mark = root.join("packs/mark child");
                 fs::write(&mark, "").unwrap();
@@ -81,6 +96,8 @@ impl UpkeepProgress for Forks<'_> {
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
+            // SAFETY: has the system end this process where it hangs.
+            unsafe { libc::alarm(60) };
             resume_unwind(Box::new(Leaves));
         }
         assert_eq!(exit_status(child), 0);
@@ -97,6 +114,7 @@ struct Leaves;
 pub(crate) fn fork_in_upkeep(root: &Path) {
     let store = Store::open(root, Mode::ReadWrite).unwrap();
     let forks = Forks { root, steps: Cell::new(0) };
+    let parent = std::process::id();
     let work = || {
         store.compact(&CompactOptions::default(), &forks).unwrap();
         let mut options = GcOptions::default();
@@ -104,7 +122,7 @@ pub(crate) fn fork_in_upkeep(root: &Path) {
         store.gc(&options, &forks).unwrap()
     };
     match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(report) => assert_eq!(report.blobs, u64::from(BLOBS)),
+        Ok(report) => assert_eq!((report.blobs, std::process::id()), (u64::from(BLOBS), parent)),
         Err(panic) if panic.is::<Leaves>() => {
             // SAFETY: ends the child.
             unsafe { libc::_exit(0) }

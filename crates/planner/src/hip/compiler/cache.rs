@@ -6,21 +6,25 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A compiler with a memory. Kernels are told apart by their names and whole texts.
 ///
 /// A thread that asks for what another is compiling waits for it, and shares its failure. A failure is not kept: who asks later compiles
-/// again. Nothing else is forgotten before the cache is dropped. A forked child compiles without it: what its parent's other threads were
-/// compiling never comes to an end there.
+/// again. Nothing else is forgotten before the cache is dropped. A forked child begins anew, for what its parent's other threads were
+/// compiling never comes to an end there; a child of that one goes without.
 pub struct CachedCompiler<C> {
     compiler: C,
-    attempts: Mutex<HashMap<Key, Arc<Attempt>>>,
+    attempts: Attempts,
+    /// The process that made it.
+    process: u32,
+    /// Those of a child, and its process.
+    of_child: OnceLock<(u32, Attempts)>,
     runs: AtomicU64,
     hits: AtomicU64,
-    /// That made it.
-    process: u32,
 }
+
+type Attempts = Mutex<HashMap<Key, Arc<Attempt>>>;
 
 /// Hash of the kernel's name and text, and target.
 type Key = (blake3::Hash, Target);
@@ -67,7 +71,7 @@ impl Attempt {
 
 /// An attempt of this thread. Forgotten when dropped, unless it was kept.
 struct Mine<'a> {
-    attempts: &'a Mutex<HashMap<Key, Arc<Attempt>>>,
+    attempts: &'a Attempts,
     key: Option<Key>,
     attempt: Arc<Attempt>,
 }
@@ -103,7 +107,8 @@ impl Drop for Mine<'_> {
 impl<C: KernelCompiler> CachedCompiler<C> {
     /// Around a compiler.
     pub fn new(compiler: C) -> Self {
-        Self { compiler, attempts: Mutex::default(), runs: AtomicU64::new(0), hits: AtomicU64::new(0), process: std::process::id() }
+        let (attempts, process, of_child) = (Attempts::default(), std::process::id(), OnceLock::new());
+        Self { compiler, attempts, process, of_child, runs: AtomicU64::new(0), hits: AtomicU64::new(0) }
     }
 
     /// The compiler inside.
@@ -121,24 +126,34 @@ impl<C: KernelCompiler> CachedCompiler<C> {
         self.hits.load(Ordering::Relaxed)
     }
 
+    /// Those of this process.
+    fn attempts(&self) -> Option<&Attempts> {
+        let process = std::process::id();
+        if process == self.process {
+            return Some(&self.attempts);
+        }
+        let (owner, attempts) = self.of_child.get_or_init(|| (process, Attempts::default()));
+        (*owner == process).then_some(attempts)
+    }
+
     /// Compiles a kernel, or gives what was made of it before, shared.
     ///
     /// # Errors
     /// As the compiler's own; a failure that this thread waited for is [`KernelCompileError::Shared`].
     pub fn compile_shared(&self, source: &KernelSource, target: &Target) -> Result<Arc<[u8]>, KernelCompileError> {
-        if self.process != std::process::id() {
+        let Some(attempts) = self.attempts() else {
             self.runs.fetch_add(1, Ordering::Relaxed);
             return self.compiler.compile(source, target).map(Arc::from);
-        }
+        };
         let mine = loop {
             let kernel = blake3::Hasher::new().update(source.name.as_bytes()).update(&[0]).update(source.text.as_bytes()).finalize();
             let key = (kernel, target.clone());
-            let theirs = match lock(&self.attempts).entry(key) {
+            let theirs = match lock(attempts).entry(key) {
                 Entry::Occupied(entry) => entry.get().clone(),
                 Entry::Vacant(entry) => {
                     let (key, attempt) = (entry.key().clone(), Arc::<Attempt>::default());
                     entry.insert(attempt.clone());
-                    break Mine { attempts: &self.attempts, key: Some(key), attempt };
+                    break Mine { attempts, key: Some(key), attempt };
                 }
             };
             if let Some(result) = theirs.wait() {
@@ -218,7 +233,18 @@ mod tests {
         cache.process = std::process::id().wrapping_add(1);
         let _held = lock(&cache.attempts);
         let source = KernelSource { name: "k".to_owned(), text: "text".to_owned(), kernarg_size: 8, block: 64 };
-        assert_eq!(&*cache.compile_shared(&source, &Target::Cpu).unwrap(), b"text");
-        assert_eq!((cache.runs(), cache.hits()), (1, 0));
+        for hits in 0..2 {
+            assert_eq!(&*cache.compile_shared(&source, &Target::Cpu).unwrap(), b"text");
+            assert_eq!((cache.runs(), cache.hits()), (1, hits));
+        }
+        // As a child of the child finds it.
+        let mut cache = CachedCompiler::new(Echo);
+        cache.process = std::process::id().wrapping_add(1);
+        cache.of_child = OnceLock::from((std::process::id().wrapping_add(2), Attempts::default()));
+        let _held = cache.of_child.get().map(|(_, attempts)| lock(attempts));
+        for runs in 1..3 {
+            assert_eq!(&*cache.compile_shared(&source, &Target::Cpu).unwrap(), b"text");
+            assert_eq!((cache.runs(), cache.hits()), (runs, 0));
+        }
     }
 }
