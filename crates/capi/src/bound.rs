@@ -57,13 +57,8 @@ impl Bound {
     /// A lane that nobody uses; if all are in use, the first, when it is free again.
     #[inline]
     fn lane(&self) -> Result<MutexGuard<'_, Lane>, Failure> {
-        for lane in &self.lanes {
-            match lane.try_lock() {
-                Ok(lane) => return Ok(lane),
-                // An execution fills all that another left behind.
-                Err(TryLockError::Poisoned(lane)) => return Ok(lane.into_inner()),
-                Err(TryLockError::WouldBlock) => {}
-            }
+        if let Some(lane) = self.free_lane() {
+            return Ok(lane);
         }
         if self.process != std::process::id() {
             return self.lane_of_a_parent();
@@ -72,17 +67,23 @@ impl Bound {
         Ok(first.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same in a forked child, for a bounded time: a thread of the parent that used a lane at the fork never gives it back here.
+    #[inline]
+    fn free_lane(&self) -> Option<MutexGuard<'_, Lane>> {
+        self.lanes.iter().find_map(|lane| match lane.try_lock() {
+            Ok(lane) => Some(lane),
+            // An execution fills all that another left behind.
+            Err(TryLockError::Poisoned(lane)) => Some(lane.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        })
+    }
+
+    /// A lane in a forked child, if there is one in bounded time: a thread of the parent that used one at the fork never gives it back here.
     #[cold]
     fn lane_of_a_parent(&self) -> Result<MutexGuard<'_, Lane>, Failure> {
         let from = Instant::now();
         while from.elapsed() < LONGEST_WAIT {
-            for lane in &self.lanes {
-                match lane.try_lock() {
-                    Ok(lane) => return Ok(lane),
-                    Err(TryLockError::Poisoned(lane)) => return Ok(lane.into_inner()),
-                    Err(TryLockError::WouldBlock) => {}
-                }
+            if let Some(lane) = self.free_lane() {
+                return Ok(lane);
             }
             std::thread::sleep(NAP);
         }
