@@ -76,31 +76,32 @@ impl Ticket {
     }
 }
 
-/// Waits for a moment in which no fork is under way; to be called between opening a file and telling other threads of it.
+/// Waits for a moment in which no fork is under way; to be called between opening a file and telling other threads of it. Gives the number of
+/// forks up to then; `None` where it was waited for in vain.
 ///
 /// A fork that began before the first call of all is not known of.
-pub(crate) fn settle() {
+pub(crate) fn settle() -> Option<u64> {
     register();
-    if begun_while_quiet().is_none() {
-        settle_slowly();
-    } else if IS_VAIN.load(SeqCst) {
+    let Some(begun) = begun_while_quiet() else { return settle_slowly() };
+    if IS_VAIN.load(SeqCst) {
         IS_VAIN.store(false, SeqCst);
     }
+    Some(begun)
 }
 
 #[cold]
-fn settle_slowly() {
+fn settle_slowly() -> Option<u64> {
     let from = Instant::now();
-    while begun_while_quiet().is_none() {
-        if IS_VAIN.load(SeqCst) {
-            return;
+    while !IS_VAIN.load(SeqCst) {
+        std::thread::sleep(NAP);
+        if let Some(begun) = begun_while_quiet() {
+            return Some(begun);
         }
         if from.elapsed() >= LONGEST_WAIT {
             IS_VAIN.store(true, SeqCst);
-            return;
         }
-        std::thread::sleep(NAP);
     }
+    None
 }
 
 /// The number of forks so far, if all of them are over.
@@ -112,7 +113,6 @@ fn begun_while_quiet() -> Option<u64> {
 
 /// Opens something and enters its descriptor, so that no fork falls between the two. `None` where the table is full.
 pub(crate) fn enter<T, E>(open: impl FnMut() -> Result<T, E>, descriptor: impl Fn(&T) -> i32) -> Result<Option<(T, Ticket)>, E> {
-    register();
     enter_into(&DESCRIPTORS, open, descriptor)
 }
 
@@ -123,12 +123,7 @@ fn enter_into<T, E>(
 ) -> Result<Option<(T, Ticket)>, E> {
     let from = Instant::now();
     loop {
-        let begun = begun_while_quiet();
-        let is_late = from.elapsed() >= LONGEST_WAIT;
-        if begun.is_none() && !is_late {
-            std::thread::sleep(NAP);
-            continue;
-        }
+        let begun = settle();
         let opened = open()?;
         let Ok(number) = u32::try_from(descriptor(&opened)) else { return Ok(None) };
         // A serial number of 0 could make an entry of 0.
@@ -137,7 +132,9 @@ fn enter_into<T, E>(
         let free = slots.iter().find(|slot| slot.compare_exchange(0, entry, SeqCst, SeqCst).is_ok());
         let Some(slot) = free else { return Ok(None) };
         let ticket = Ticket { slot, entry, process: this_process() };
-        if is_late || begun == Some(BEGUN.load(SeqCst)) {
+        // Where there is always one under way, it is taken as it is.
+        let no_fork_between = begun.is_none_or(|begun| begun == BEGUN.load(SeqCst));
+        if no_fork_between || from.elapsed() >= LONGEST_WAIT {
             return Ok(Some((opened, ticket)));
         }
         // A child may have got the descriptor and not the entry. It is not locked yet, so that closing it here is all that is needed.

@@ -2,7 +2,7 @@
 
 use crate::child;
 use crate::common::{plan, put, selection_key, warnings};
-use crate::turns;
+use crate::turns::failed_forks;
 use hipplan_serialize::Digest;
 use hipplan_store::{
     CompactOptions, EntryKind, Lookup, Mode, RemoteError, RemoteErrorKind, RemoteOptions, RemoteTier, Store, UpkeepProgress,
@@ -367,19 +367,13 @@ pub(crate) fn fork_among_pushes(root: &Path) {
         while started.load(Ordering::Relaxed) < 3 {
             std::thread::yield_now();
         }
-        let forks = (0..40_u32).map(|n| {
-            let child = turns::fork(|| {
-                // SAFETY: has the system end this process where it hangs.
-                unsafe { libc::alarm(60) };
-                let blob = store.put_blob(&n.to_le_bytes()).unwrap();
-                assert!(blob.persisted.is_persisted());
-                put(&store, &plan(&n.to_le_bytes(), 10, &[blob.id]));
-                assert!(store.get_blob(&blob.id).hit().is_some());
-                assert!(store.find_selection(&selection_key(b"none")).hit().is_none());
-            });
-            turns::exit_status(child)
+        let failed = failed_forks(40, |n| {
+            let blob = store.put_blob(&n.to_le_bytes()).unwrap();
+            assert!(blob.persisted.is_persisted());
+            put(&store, &plan(&n.to_le_bytes(), 10, &[blob.id]));
+            assert!(store.get_blob(&blob.id).hit().is_some());
+            assert!(store.find_selection(&selection_key(b"none")).hit().is_none());
         });
-        let failed = forks.filter(|status| *status != 0).count();
         done.store(true, Ordering::Relaxed);
         assert_eq!(failed, 0);
     });

@@ -2,7 +2,7 @@
 
 use crate::child;
 use crate::common::{new_store, tree};
-use crate::turns::{exit_status, fork};
+use crate::turns::{exit_status, failed_forks};
 use arc_swap::ArcSwap;
 use hipplan_serialize::Digest;
 use hipplan_store::{CompactOptions, GcOptions, Mode, Store, UpkeepProgress};
@@ -50,25 +50,19 @@ pub(crate) fn fork_among_listings(root: &Path) {
                 }
             });
         }
-        let forks = (0..300_u32).map(|n| {
-            let child = fork(|| {
-                // SAFETY: has the system end this process where it hangs.
-                unsafe { libc::alarm(60) };
-                // What is opened now may have the number of what the child does not have. The pack is used, listed again and let go of.
-                let own = root.join(format!("child {n}"));
-                fs::write(&own, n.to_string()).unwrap();
-                let file = fs::File::open(&own).unwrap();
-                assert!(latest.swap(Arc::new(store.clone())).get_blob(&blob).hit().is_some());
-                use_all(&store);
-                let mark = root.join("packs/mark child");
-                fs::write(&mark, "").unwrap();
-                use_all(&store);
-                fs::remove_file(mark).unwrap();
-                assert_eq!(std::io::read_to_string(file).unwrap(), n.to_string());
-            });
-            exit_status(child)
+        let failed = failed_forks(300, |n| {
+            // What is opened now may have the number of what the child does not have. The pack is used, listed again and let go of.
+            let own = root.join(format!("child {n}"));
+            fs::write(&own, n.to_string()).unwrap();
+            let file = fs::File::open(&own).unwrap();
+            assert!(latest.swap(Arc::new(store.clone())).get_blob(&blob).hit().is_some());
+            use_all(&store);
+            let mark = root.join("packs/mark child");
+            fs::write(&mark, "").unwrap();
+            use_all(&store);
+            fs::remove_file(mark).unwrap();
+            assert_eq!(std::io::read_to_string(file).unwrap(), n.to_string());
         });
-        let failed = forks.filter(|status| *status != 0).count();
         done.store(true, Relaxed);
         assert_eq!(failed, 0);
     });

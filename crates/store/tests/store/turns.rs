@@ -361,6 +361,19 @@ pub(crate) fn fork(f: impl FnOnce()) -> i32 {
     pid
 }
 
+/// Forks so many children, one after the other, each for a minute at most; tells how many failed.
+pub(crate) fn failed_forks(children: u32, f: impl Fn(u32)) -> usize {
+    let statuses = (0..children).map(|n| {
+        let child = fork(|| {
+            // SAFETY: has the system end this process where it hangs.
+            unsafe { libc::alarm(60) };
+            f(n);
+        });
+        exit_status(child)
+    });
+    statuses.filter(|status| *status != 0).count()
+}
+
 pub(crate) fn exit_status(pid: i32) -> i32 {
     let mut status = -1;
     // SAFETY: waits for a child of this process; `status` is valid for writing.
@@ -444,19 +457,15 @@ fn fork_among_threads(root: &Path) {
                 }
             });
         }
-        let forks = (0..200).map(|_| {
-            let child = fork(|| {
-                assert!(mine(Some(root), &[9; 32], &LONG).shared());
-                // A fork that falls between the opening of a file and its entry leaves a copy here. It is never locked.
-                std::thread::sleep(Duration::from_millis(2));
-                for entry in fs::read_dir("/proc/self/fdinfo").unwrap() {
-                    let text = fs::read_to_string(entry.unwrap().path()).unwrap_or_default();
-                    assert!(!text.contains("lock:"), "{text}");
-                }
-            });
-            exit_status(child)
+        let failed = failed_forks(200, |_| {
+            assert!(mine(Some(root), &[9; 32], &LONG).shared());
+            // A fork that falls between the opening of a file and its entry leaves a copy here. It is never locked.
+            std::thread::sleep(Duration::from_millis(2));
+            for entry in fs::read_dir("/proc/self/fdinfo").unwrap() {
+                let text = fs::read_to_string(entry.unwrap().path()).unwrap_or_default();
+                assert!(!text.contains("lock:"), "{text}");
+            }
         });
-        let failed = forks.filter(|status| *status != 0).count();
         done.store(true, Relaxed);
         assert_eq!(failed, 0);
     });

@@ -15,11 +15,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 /// compiling never comes to an end there; a child of that one goes without.
 pub struct CachedCompiler<C> {
     compiler: C,
-    attempts: Attempts,
-    /// The process that made it.
-    process: u32,
-    /// Those of a child, and its process.
-    of_child: OnceLock<(u32, Attempts)>,
+    /// Those of a process, by its id: first of the one that made the cache, then of a child.
+    attempts: [OnceLock<(u32, Attempts)>; 2],
     runs: AtomicU64,
     hits: AtomicU64,
 }
@@ -107,8 +104,8 @@ impl Drop for Mine<'_> {
 impl<C: KernelCompiler> CachedCompiler<C> {
     /// Around a compiler.
     pub fn new(compiler: C) -> Self {
-        let (attempts, process, of_child) = (Attempts::default(), std::process::id(), OnceLock::new());
-        Self { compiler, attempts, process, of_child, runs: AtomicU64::new(0), hits: AtomicU64::new(0) }
+        let attempts = [OnceLock::from((std::process::id(), Attempts::default())), OnceLock::new()];
+        Self { compiler, attempts, runs: AtomicU64::new(0), hits: AtomicU64::new(0) }
     }
 
     /// The compiler inside.
@@ -129,11 +126,10 @@ impl<C: KernelCompiler> CachedCompiler<C> {
     /// Those of this process.
     fn attempts(&self) -> Option<&Attempts> {
         let process = std::process::id();
-        if process == self.process {
-            return Some(&self.attempts);
-        }
-        let (owner, attempts) = self.of_child.get_or_init(|| (process, Attempts::default()));
-        (*owner == process).then_some(attempts)
+        self.attempts.iter().find_map(|attempts| {
+            let (owner, attempts) = attempts.get_or_init(|| (process, Attempts::default()));
+            (*owner == process).then_some(attempts)
+        })
     }
 
     /// Compiles a kernel, or gives what was made of it before, shared.
@@ -230,8 +226,9 @@ mod tests {
     fn the_child_of_a_fork_waits_for_no_thread_of_its_parent() {
         let mut cache = CachedCompiler::new(Echo);
         // As a child finds it: another process made it, and a thread had its locks.
-        cache.process = std::process::id().wrapping_add(1);
-        let _held = lock(&cache.attempts);
+        let of_another = |n| OnceLock::from((std::process::id().wrapping_add(n), Attempts::default()));
+        cache.attempts = [of_another(1), OnceLock::new()];
+        let _held = cache.attempts[0].get().map(|(_, attempts)| lock(attempts));
         let source = KernelSource { name: "k".to_owned(), text: "text".to_owned(), kernarg_size: 8, block: 64 };
         for hits in 0..2 {
             assert_eq!(&*cache.compile_shared(&source, &Target::Cpu).unwrap(), b"text");
@@ -239,9 +236,8 @@ mod tests {
         }
         // As a child of the child finds it.
         let mut cache = CachedCompiler::new(Echo);
-        cache.process = std::process::id().wrapping_add(1);
-        cache.of_child = OnceLock::from((std::process::id().wrapping_add(2), Attempts::default()));
-        let _held = cache.of_child.get().map(|(_, attempts)| lock(attempts));
+        cache.attempts = [of_another(1), of_another(2)];
+        let _held = cache.attempts[1].get().map(|(_, attempts)| lock(attempts));
         for runs in 1..3 {
             assert_eq!(&*cache.compile_shared(&source, &Target::Cpu).unwrap(), b"text");
             assert_eq!((cache.runs(), cache.hits()), (runs, 0));
