@@ -100,6 +100,7 @@ fn executable_of_others(executable: &Path, folder: &Path) -> Option<PathBuf> {
         return Some(executable.to_owned());
     }
     let copy = folder.join("executable");
-    std::fs::copy(executable, &copy).unwrap();
+    // By another process: a child that another thread starts would keep a file open that this one writes, and the program would be busy.
+    assert!(Command::new("cp").args([executable, &copy]).status().unwrap().success());
     Some(copy).filter(|copy| may_run(copy))
 }
