@@ -49,6 +49,8 @@ elif [ $status != 3 ] && [ "${HIPPLAN_CI:-}" = 1 ]; then
     exit 1
 else
     echo "skipped: there is no MIOpen to be had"
+    # So that no test asks again.
+    export HIPPLAN_NO_MIOPEN=1
 fi
 
 # All of the workspace is selected each time, whatever is run of it: so packages of others are built once, with the same features.

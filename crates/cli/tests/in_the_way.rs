@@ -39,7 +39,7 @@ fn put_in_the_way(path: &Path, how: &str, aside: &Path) {
 fn repair(scratch: &Scratch) -> (i32, Value) {
     // What waits for a pipe would wait for ever.
     let output = Command::new("timeout")
-        .args(["60", env!("CARGO_BIN_EXE_hipplan"), "store", "repair", "--store", "s", "--json"])
+        .args(["600", env!("CARGO_BIN_EXE_hipplan"), "store", "repair", "--store", "s", "--json"])
         .current_dir(scratch.path(""))
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -27,7 +27,7 @@ fn bundles() -> Scratch {
 /// Runs what may not wait for a pipe.
 fn run(scratch: &Scratch, args: &[&str]) -> Ran {
     let mut command = Command::new("timeout");
-    command.args(["60", env!("CARGO_BIN_EXE_hipplan")]).args(args).current_dir(scratch.path("")).env_clear();
+    command.args(["600", env!("CARGO_BIN_EXE_hipplan")]).args(args).current_dir(scratch.path("")).env_clear();
     let path = std::env::var_os("PATH").unwrap_or_default();
     Ran::of(&command.env("PATH", path).env("HOME", scratch.path("home")).stdin(Stdio::null()).output().expect("started"))
 }

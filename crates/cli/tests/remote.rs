@@ -36,6 +36,7 @@ mod with_remote {
     use std::collections::HashMap;
     use std::process::{Command, Stdio};
     use std::sync::Mutex;
+    use std::time::Instant;
 
     const PROBLEMS: usize = 40;
 
@@ -139,7 +140,9 @@ mod with_remote {
         let mut compiled = 0;
         for machine in machines {
             let ran = Ran::of(&machine.wait_with_output().expect("ended"));
-            assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+            // That it waits for another is no fault.
+            let complaints = ran.err.lines().filter(|line| !line.contains("waits for"));
+            assert_eq!((ran.code, complaints.count()), (0, 0), "{ran:?}");
             compiled += count(&ran, "compiled");
         }
         assert!((PROBLEMS..=2 * PROBLEMS).contains(&compiled), "{compiled}");
@@ -241,9 +244,12 @@ mod with_remote {
         let (scratch, server) = (Scratch::new(), Server::start(|_, _| Answer::Stall(Vec::new())));
         log(&scratch);
         let mut command = compile(&scratch, "plans", &server.url(), &["--jobs", "1"]);
+        let began = Instant::now();
         let ran = Ran::of(&command.env("HIPPLAN_REMOTE_PATIENCE", "2").output().expect("started"));
         assert_eq!((ran.code, &report(&ran)["counters"]["compiled"]), (0, &json!(PROBLEMS)), "{ran:?}");
-        assert!(server.connections() <= 1, "{}", server.connections());
+        // Once more for each half minute that it is left alone, which is longer than this takes on a machine that is not very busy.
+        let most = 1 + began.elapsed().as_secs() / 30;
+        assert!(server.connections() as u64 <= most, "{} of {most}", server.connections());
     }
 
     #[test]

@@ -324,7 +324,7 @@ fn grow(library: &Path, size: u64) {
     file.write_all_at(&size.to_le_bytes(), 40).expect("written");
 }
 
-/// A library of 1.25 GB is split with 32 MiB in memory of the command's own; what is mapped from files does not count.
+/// A library of 400 MB is split with 32 MiB in memory of the command's own; what is mapped from files does not count.
 #[test]
 fn large_libraries_need_little_memory() {
     let Some(workshop) = Workshop::new() else { return };
@@ -335,7 +335,7 @@ fn large_libraries_need_little_memory() {
     }
     let scratch = Scratch::new();
     let library = workshop.usual(&workshop.path("large"));
-    grow(&library, 1_250_000_000);
+    grow(&library, 400_000_000);
     let libs = text(&workshop.libs());
     let program = scratch.hipplan(&[]);
     let limited = |args: &[&str]| {

@@ -1,32 +1,12 @@
 //! One context from many threads, and executions that allocate nothing.
 
 mod common;
+#[path = "../../hipplan/tests/common/counting.rs"]
+mod counting;
 
 use common::{Context, Engine, two_readers};
+use counting::allocations;
 use hipplan_exec::reference::check;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is handed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-}
-
-#[global_allocator]
-static GLOBAL: Counting = Counting;
 
 /// A context that several threads use: the plugin allows it.
 struct Shared<'c>(&'c Context<'c>);
@@ -73,7 +53,7 @@ fn threads_share_a_context_and_no_execution_allocates() {
         assert_eq!(status, 0);
     };
     execute();
-    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    let before = allocations();
     (0..100).for_each(|_| execute());
-    assert_eq!(ALLOCATIONS.load(Ordering::SeqCst), before);
+    assert_eq!(allocations(), before);
 }

@@ -1,32 +1,12 @@
 //! A run of a prepared program allocates nothing, on no thread.
 
+#[path = "../../hipplan/tests/common/counting.rs"]
+mod counting;
+
+use counting::allocations;
 use hipplan_exec::cpu::{Conv, CpuProgram, Executable, Operand, Place, Pointwise, Step, StepOp, TensorSlot, ThreadPool};
 use hipplan_serialize::{DataType, PointwiseMode};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn slot(dtype: DataType, dims: &[i64], place: Place) -> TensorSlot {
     let mut strides = vec![1; dims.len()];
@@ -103,13 +83,13 @@ fn a_run_allocates_nothing() {
             let start = start.wrapping_add(start.align_offset(64));
             // The workers' threads must have started: their birth allocates.
             pool.parallel_for(64, &|_, _| std::thread::sleep(std::time::Duration::from_micros(200)));
-            let before = ALLOCATIONS.load(Ordering::SeqCst);
+            let before = allocations();
             for _ in 0..20 {
                 // SAFETY: each base covers its tensor's span, the workspace is aligned and large enough, and the last
                 // step writes over its own operand element by element.
                 unsafe { executable.run(&bases, start) };
             }
-            assert_eq!(ALLOCATIONS.load(Ordering::SeqCst), before, "{dtype} on {threads} threads");
+            assert_eq!(allocations(), before, "{dtype} on {threads} threads");
         }
     }
 }

@@ -109,6 +109,8 @@ impl HostCompiler {
             .arg("-")
             .current_dir(work.path())
             .env_remove("HOME")
+            // What a program under test was started with is not for its compiler.
+            .env_remove("LD_PRELOAD")
             .env("LC_ALL", "C")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

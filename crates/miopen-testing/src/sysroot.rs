@@ -11,6 +11,9 @@ use std::{env, fs, io};
 /// Names a sysroot to use in place of the one that the script makes.
 const VARIABLE: &str = "HIPPLAN_MIOPEN_SYSROOT";
 
+/// Set to 1 by who has run the script already, and knows that the suite lacks MIOpen.
+const NONE: &str = "HIPPLAN_NO_MIOPEN";
+
 /// Exit status of the script where the suite has no MIOpen.
 const SUITE_LACKS_IT: i32 = 3;
 
@@ -105,6 +108,7 @@ impl Sysroot {
     pub fn find_or_build() -> Result<Option<Self>, SysrootError> {
         let root = match env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
             Some(root) => PathBuf::from(root),
+            None if env::var_os(NONE).is_some_and(|v| v == "1") => return Ok(None),
             None => {
                 let root = target().join("miopen-sysroot");
                 if !make(&root)? {

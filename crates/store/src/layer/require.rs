@@ -222,7 +222,7 @@ mod tests {
                 Verdict::Go
             };
             let missing = |path| StoreError::MissingTarget { path, what: "blob", named_by: "a test".into() };
-            let longest = Duration::from_micros(500);
+            let longest = Duration::from_millis(50);
             let require = || directory.require_durable(EntryKind::Blob, &[3; 32], 9, missing);
             let required = with_hook(hook, || with_longest_wait(longest, require));
             assert_eq!(required.unwrap_err().code(), "missing-target");

@@ -16,7 +16,11 @@ const YOUNG: Duration = Duration::from_secs(60);
 
 /// Name of a new folder.
 pub(super) fn new_name() -> String {
-    format!("{PREFIX}{}-{}", std::process::id(), since_1970().as_nanos())
+    name_of(since_1970())
+}
+
+fn name_of(made: Duration) -> String {
+    format!("{PREFIX}{}-{}", std::process::id(), made.as_nanos())
 }
 
 fn since_1970() -> Duration {
@@ -75,7 +79,8 @@ mod tests {
         let kept = [
             alive,
             make("hipplan-selftest-4713-1000", false),
-            make(&new_name(), true),
+            // Not old, however slow this is.
+            make(&name_of(since_1970() + YOUNG), true),
             make("hipplan-selftest-4711-x", true),
             make("hipplan-selftest-mine-1000", true),
             make("store", true),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// What takes this much longer than it was told to hangs.
 const SLACK: Duration = Duration::from_secs(60);
 /// How long the end of a killed child is waited for: one inside a system call that does not come back cannot be ended.
-const REAP: Duration = Duration::from_secs(5);
+const REAP: Duration = Duration::from_secs(30);
 const NAP: Duration = Duration::from_millis(5);
 
 /// Starts children.

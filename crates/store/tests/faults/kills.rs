@@ -70,12 +70,17 @@ fn kill_at_every_call(name: &str) {
     let sites = sites(scenario, &folder, &log);
     assert!(sites.len() > 20, "{name}: {sites:?}");
     for (call, number) in &sites {
-        std::fs::remove_dir_all(&folder).unwrap();
-        scratch::copy(&template, &folder);
         let inject = format!("inject={call}:signal=KILL:when={number}");
-        let status = run(scenario, &folder, &["-e", TRACED, "-e", &inject, "-o", "/dev/null"]);
         let what = format!("{name}, killed at {call} {number}");
-        assert_eq!(status.signal(), Some(libc::SIGKILL), "{what}: {status:?}");
+        // Where the machine was so busy that a listing was old enough to be relied on, there are fewer calls, and this one is not made: once more.
+        let is_killed = (0..5).any(|_| {
+            std::fs::remove_dir_all(&folder).unwrap();
+            scratch::copy(&template, &folder);
+            let status = run(scenario, &folder, &["-e", TRACED, "-e", &inject, "-o", "/dev/null"]);
+            assert!(status.success() || status.signal() == Some(libc::SIGKILL), "{what}: {status:?}");
+            !status.success()
+        });
+        assert!(is_killed, "{what}: it is not called");
         if name.contains("damage") {
             // What has not been met yet is found, and put right, by the next.
             drop((scenario.run)(&folder));

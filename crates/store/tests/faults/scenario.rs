@@ -263,7 +263,8 @@ fn compact_with(folder: &Path, mut options: CompactOptions) -> Vec<Promise> {
 
 /// Puts what is asked for together.
 fn group(folder: &Path) -> Vec<Promise> {
-    let group = open(folder).group();
+    // What it writes, and when, is not to depend on how busy the machine is.
+    let group = open(folder).group().writing_at(u64::MAX, Duration::MAX);
     let mut is_kept = true;
     for values in asked_for() {
         let blob = group.put_blob(&values.blob).unwrap();
@@ -281,7 +282,8 @@ fn group(folder: &Path) -> Vec<Promise> {
 /// Replaces a selection that has a loose file, and adds to a set.
 fn group_replacing(folder: &Path) -> Vec<Promise> {
     let [first, second] = asked_for();
-    let group = open(folder).group();
+    // What it writes, and when, is not to depend on how busy the machine is.
+    let group = open(folder).group().writing_at(u64::MAX, Duration::MAX);
     let replaced = group.put_selection(&first.key, &[second.id]).unwrap();
     let added = group.add_to_set(&set_key(), &first.id).unwrap();
     let is_kept = [group.commit().unwrap(), replaced, added].iter().all(values::is_kept);

@@ -81,7 +81,7 @@ fn the_claim_of_the_dead_is_removed_and_not_that_which_has_taken_its_place() {
     }
     let claim = root.join(REMOVES);
     fs::write(&claim, "").unwrap();
-    fs::File::options().write(true).open(&claim).unwrap().set_modified(SystemTime::now() - HOUR).unwrap();
+    fs::File::options().write(true).open(&claim).unwrap().set_modified(SystemTime::now() - 48 * HOUR).unwrap();
 
     let (at_work, is_at_work) = channel();
     let (finish, is_to_finish) = channel::<()>();
@@ -102,6 +102,8 @@ fn the_claim_of_the_dead_is_removed_and_not_that_which_has_taken_its_place() {
                 }
                 refuse_locks(op)
             };
+            // It tells that it is alive by the time of its claim only after hours.
+            set_claim_age(24 * HOUR);
             with_hook(hook, || open(&root).gc(&everything(), &())).unwrap()
         }
     };

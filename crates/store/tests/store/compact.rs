@@ -2,6 +2,7 @@
 
 use super::child;
 use super::common::{new_store, plan, plan_of_engine, put, selection_key, tree, warnings};
+use super::upkeep::HOUR;
 use hipplan_serialize::{Digest, PlanRef};
 use hipplan_store::testing::{Op, Verdict, with_hook, write_pack};
 use hipplan_store::{CompactOptions, CompactReport, EntryKind, LayerOptions, Limits, Lookup, Mode, Store, check_pack};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 pub(crate) fn compact(store: &Store) -> CompactReport {
     store.compact(&CompactOptions::default(), &()).unwrap()
@@ -613,7 +615,9 @@ fn claims_and_stamps_of_others_die_by_age_alone() {
     std::fs::create_dir(store.root().join("packs")).unwrap();
     let left =
         ["00000007.claim".to_owned(), format!("00000007-{}.used", "ab".repeat(16))].map(|name| store.root().join("packs").join(name));
-    left.iter().for_each(|path| std::fs::write(path, "").unwrap());
+    let stamp = |path: &PathBuf, time: SystemTime| std::fs::File::create(path).unwrap().set_modified(time).unwrap();
+    // However slow this is, they are not old.
+    left.iter().for_each(|path| stamp(path, SystemTime::now() + HOUR));
     let upkeep: [&dyn Fn(); 4] = [
         &|| drop(compact(&store)),
         &|| drop(store.gc(&Default::default(), &()).unwrap()),
@@ -626,10 +630,7 @@ fn claims_and_stamps_of_others_die_by_age_alone() {
         assert!(left.iter().all(|path| path.exists()));
     }
     for act in upkeep {
-        for path in &left {
-            let file = std::fs::File::create(path).unwrap();
-            file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(600)).unwrap();
-        }
+        left.iter().for_each(|path| stamp(path, SystemTime::now() - HOUR));
         act();
         assert!(!left.iter().any(|path| path.exists()));
     }

@@ -59,14 +59,20 @@ fn a_group_is_one_pack_of_the_same_bytes_whatever_the_order() {
         assert_eq!(store.find_selection(&all).hit().unwrap().plans.len(), 50);
         contents.push(std::fs::read(store.root().join(&packs(&store)[0])).unwrap());
         // Again, and nothing is written.
-        let before = tree(&store.root().join("packs"));
+        let contents_of_packs = || {
+            let mut files = tree(&store.root().join("packs"));
+            // When they were used is no content: the hour may be another one by now.
+            files.retain(|path, _| path.extension().is_none_or(|e| e != "used"));
+            files
+        };
+        let before = contents_of_packs();
         for graph in &order {
             let id = put_graph(&group, graph);
             assert!(group.add_to_set(&all, &id).unwrap().is_persisted());
         }
         assert!(matches!(group.commit().unwrap(), Persisted::Unchanged));
         let is_pack = |path: &PathBuf| path.extension().is_some_and(|e| e == "pack");
-        let after = tree(&store.root().join("packs"));
+        let after = contents_of_packs();
         assert!(before.iter().all(|(path, bytes)| after.get(path) == Some(bytes)));
         assert_eq!(after.keys().filter(|path| is_pack(path)).count(), 1);
     }
@@ -305,6 +311,7 @@ fn what_was_committed_is_found_after_a_kill() {
         let mut child = child::command("fill in groups", &root).stdout(Stdio::null()).spawn().unwrap();
         let committed = || std::fs::read_to_string(dir.path().join("committed")).ok()?.parse::<u32>().ok();
         while committed().is_none() {
+            assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
             std::thread::yield_now();
         }
         std::thread::sleep(Duration::from_millis(round * 7));
@@ -503,10 +510,14 @@ fn a_commit_waits_once_for_all_that_it_cannot_have() {
         assert!(group.add_to_set(key, &two).unwrap().is_persisted());
     }
     let wait = Duration::from_millis(200);
+    // On a machine that is very busy, it may also be said that it waits.
+    let in_vain = |warned: &[String]| {
+        assert!(warned.iter().all(|text| text.contains("code=\"waited-in-vain\"") || text.contains("code=\"waits\"")), "{warned:?}");
+        warned.iter().filter(|text| text.contains("code=\"waited-in-vain\"")).count()
+    };
     let (committed, warned) = warnings(|| with_longest_wait(wait, || group.commit().unwrap()));
     assert!(is_new(&committed));
-    assert_eq!(warned.len(), 1, "{warned:?}");
-    assert!(warned[0].contains("code=\"waited-in-vain\""), "{warned:?}");
+    assert_eq!(in_vain(&warned), 1, "{warned:?}");
     let mut both = vec![one, two];
     both.sort_unstable();
     assert!(keys.values().all(|key| store.find_selection(key).hit().unwrap().plans == both));
@@ -516,7 +527,6 @@ fn a_commit_waits_once_for_all_that_it_cannot_have() {
     let three = super::common::put(&store, &plan_of_engine(b"g", "C", 10, &[]));
     let (added, warned) = warnings(|| with_longest_wait(wait, || store.add_to_set(key, &three).unwrap()));
     assert!(added.is_persisted());
-    assert_eq!(warned.len(), 1, "{warned:?}");
-    assert!(warned[0].contains("code=\"waited-in-vain\""), "{warned:?}");
+    assert_eq!(in_vain(&warned), 1, "{warned:?}");
     assert!(store.find_selection(key).hit().unwrap().plans.contains(&three));
 }

@@ -1,4 +1,4 @@
-use super::common::{new_store, plan, put, selection_key};
+use super::common::{new_store, only_file, plan, put, selection_key};
 use super::gc::{copy_of, interrupted};
 use super::upkeep::{HOUR, age, assert_clean, gc, has_graph, pack_up, packs, put_graph};
 use hipplan_serialize::Digest;
@@ -191,7 +191,7 @@ fn what_is_moved_behind_a_link_is_not_taken_to_be_gone() {
         age(&store, 100 * HOUR);
         let place = match moved {
             "a pack" => packs(&store)[0].clone(),
-            "a shard" => fs::read_dir(store.root().join("plans")).unwrap().next().unwrap().unwrap().path(),
+            "a shard" => only_file(&store, "plans").parent().unwrap().to_owned(),
             folder => store.root().join(folder),
         };
         let elsewhere = dir.path().join("elsewhere");

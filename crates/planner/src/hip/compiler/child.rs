@@ -19,6 +19,9 @@ const OUTPUT_LIMIT: u64 = 256 << 20;
 const MESSAGE_BYTES: u64 = 4096;
 const MESSAGE_LINES: usize = 8;
 
+/// How long a program may be busy: a child of another thread lets go of what it inherited when it becomes another program.
+const BUSY: Duration = Duration::from_secs(5);
+
 /// Names in the private folder.
 const INPUT: &str = "kernel";
 const OUTPUT: &str = "out";
@@ -149,10 +152,10 @@ fn printable(line: &str) -> String {
 
 /// A program that was written a moment ago is busy while another thread's child still holds what it inherited.
 fn spawn(command: &mut Command) -> std::io::Result<std::process::Child> {
-    let mut tries = 0;
+    let began = Instant::now();
     loop {
         match command.spawn() {
-            Err(e) if e.kind() == ErrorKind::ExecutableFileBusy && tries < 100 => tries += 1,
+            Err(e) if e.kind() == ErrorKind::ExecutableFileBusy && began.elapsed() < BUSY => {}
             other => return other,
         }
         std::thread::sleep(Duration::from_millis(2));

@@ -126,7 +126,7 @@ impl Clang {
 
     /// Asks a program what it is.
     fn probe(program: &Path) -> Result<Self, String> {
-        let limit = Duration::from_secs(20);
+        let limit = Duration::from_secs(60);
         let ask = |program: &Path, args: &[&str]| -> Result<String, String> {
             let job = || Box::new(Job { compiler: program.display().to_string(), kernel: "nothing".into(), target: args.join(" ") });
             let asked = Folder::new().and_then(|folder| {
