@@ -6,7 +6,7 @@ mod counting;
 use counting::allocations;
 use hipplan_exec::cpu::{Conv, CpuProgram, Executable, Operand, Place, Pointwise, Step, StepOp, TensorSlot, ThreadPool};
 use hipplan_serialize::{DataType, PointwiseMode};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 fn slot(dtype: DataType, dims: &[i64], place: Place) -> TensorSlot {
     let mut strides = vec![1; dims.len()];
@@ -81,8 +81,9 @@ fn a_run_allocates_nothing() {
             let mut workspace = vec![0u8; executable.workspace_size() as usize + 64];
             let start = workspace.as_mut_ptr();
             let start = start.wrapping_add(start.align_offset(64));
-            // The workers' threads must have started: their birth allocates.
-            pool.parallel_for(64, &|_, _| std::thread::sleep(std::time::Duration::from_micros(200)));
+            // All threads must have started, for their birth allocates: each has one of these, and waits in it for the others.
+            let all = Barrier::new(pool.threads());
+            pool.parallel_for(pool.threads(), &|_, _| _ = all.wait());
             let before = allocations();
             for _ in 0..20 {
                 // SAFETY: each base covers its tensor's span, the workspace is aligned and large enough, and the last

@@ -131,12 +131,15 @@ fn rows_of_a_selection_that_lead_nowhere_go() {
 #[test]
 fn a_damaged_plan_or_selection_is_compiled_again() {
     let it = filled("damaged");
-    for folder in ["plans", "index/select"] {
-        let shard = fs::read_dir(it.folder.join(folder)).expect("listed").next().expect("one").expect("listed").path();
-        let file = fs::read_dir(shard).expect("listed").next().expect("one").expect("listed").path();
-        fs::write(&file, "garbage").expect("written");
-        assert!(matches!(ensure(&it.store, &it.graph, &Providers::default()), Ok(Ensured::Compiled(_))), "{folder}");
-        it.present(folder);
+    let (plan, selection) = (it.plan.root.to_string(), it.selection().to_string());
+    // Of records there is another: the set of all plans of the graph.
+    let files = [format!("plans/{}/{}.plan", &plan[..2], &plan[2..]), format!("index/select/{}/{}.rec", &selection[..2], &selection[2..])];
+    for file in files {
+        let path = it.folder.join(&file);
+        assert!(path.exists(), "{file}");
+        fs::write(&path, "garbage").expect("written");
+        assert!(matches!(ensure(&it.store, &it.graph, &Providers::default()), Ok(Ensured::Compiled(_))), "{file}");
+        it.present(&file);
     }
     assert!(matches!(it.store.get_plan(&it.plan), Lookup::Hit(_)));
 }

@@ -9,7 +9,7 @@ use common::{name, open, unhurried};
 use hipplan_remote::{Options, Remote};
 use hipplan_store::{EntryKind, RemoteError, RemoteErrorKind, RemoteTier};
 use scripted::{Answer, Server, closed_port, message, status};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn get(remote: &Remote) -> Result<Option<Vec<u8>>, RemoteError> {
     remote.get(EntryKind::Blob, &name(1), 1 << 20)
@@ -55,6 +55,11 @@ fn a_server_that_never_answers_is_asked_once() {
     for _ in 0..100 {
         assert_eq!(get(&remote).unwrap_err().kind, RemoteErrorKind::Resting);
         assert_eq!(remote.put(EntryKind::Plan, &name(1), b"entry").unwrap_err().kind, RemoteErrorKind::Resting);
+    }
+    // It may not have been accepted yet.
+    let left = Instant::now();
+    while server.connections() == 0 && left.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(server.connections(), 1);
 }

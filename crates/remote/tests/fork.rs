@@ -17,6 +17,8 @@ fn in_child(remote: &Remote) -> i32 {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
+        // SAFETY: has the system end this process where it hangs.
+        unsafe { libc::alarm(300) };
         let status = match remote.get(EntryKind::Blob, &name(1), 9) {
             Ok(None) => 0,
             Err(error) if error.kind == RemoteErrorKind::Resting && error.message.contains("forked") => 1,

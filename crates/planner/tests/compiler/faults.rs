@@ -96,12 +96,17 @@ fn a_compiler_that_hangs() {
     // It waits for a child of its own, which must end too.
     let pids = folder.path().join("pids");
     let what = format!("sleep 1000 & echo $! $$ >{}; wait", pids.display());
-    let clang = Clang::at(&fake(folder.path(), &what)).unwrap_or_else(|e| panic!("{e}")).with_limit(Duration::from_secs(3));
-    let error = clang.compile(&good(), &target("gfx90a")).expect_err("a time-out");
-    assert!(matches!(error, KernelCompileError::TimedOut { .. }), "{error}");
-    assert!(error.to_string().contains("clang 19.1.7 compiling good_0123456789abcdef for gfx90a was stopped after 3 s"), "{error}");
-    let pids = std::fs::read_to_string(pids).expect("it had begun");
-    pids.split_whitespace().for_each(ends);
+    let clang = Clang::at(&fake(folder.path(), &what)).unwrap_or_else(|e| panic!("{e}"));
+    // A machine may be so busy that it has not begun by then.
+    let begun = [3, 30, 300].into_iter().find_map(|limit| {
+        let clang = clang.clone().with_limit(Duration::from_secs(limit));
+        let error = clang.compile(&good(), &target("gfx90a")).expect_err("a time-out");
+        assert!(matches!(error, KernelCompileError::TimedOut { .. }), "{error}");
+        let expected = format!("clang 19.1.7 compiling good_0123456789abcdef for gfx90a was stopped after {limit} s");
+        assert!(error.to_string().contains(&expected), "{error}");
+        std::fs::read_to_string(&pids).ok().filter(|pids| pids.ends_with('\n'))
+    });
+    begun.expect("it had begun").split_whitespace().for_each(ends);
 }
 
 /// A killed process may be waited for by nobody: it is then a zombie, but runs no more. On a busy machine it takes a while to die.
@@ -163,10 +168,13 @@ fn a_compiler_that_makes_something_else() {
 
 #[test]
 fn a_compiler_that_says_or_writes_without_end() {
-    let error = compiled("yes >&2");
-    assert!(matches!(error, KernelCompileError::TooMuchOutput { .. }), "{error}");
-    let error = compiled("cat /dev/zero >$OUT");
-    assert!(matches!(error, KernelCompileError::TooMuchOutput { .. }), "{error}");
+    // Files with a hole are as long, and cost neither time nor space. Then it goes on, or has ended, well or not, before it is looked at.
+    for file in ["$OUT", "stdout", "stderr"] {
+        for ending in ["exec sleep 1000", "exit 0", "exit 1"] {
+            let error = compiled(&format!("truncate -s 300M {file}; {ending}"));
+            assert!(matches!(error, KernelCompileError::TooMuchOutput { .. }), "{file}, {ending}: {error}");
+        }
+    }
     // What becomes part of an error is little.
     let error = compiled("i=0; while [ $i -lt 2000 ]; do echo line $i of many many lines >&2; i=$((i+1)); done; exit 1").to_string();
     assert!(error.len() < 1000 && error.contains("line 7 of") && !error.contains("line 8 of"), "{error}");

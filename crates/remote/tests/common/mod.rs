@@ -30,6 +30,8 @@ pub(crate) fn unhurried() -> Options {
     options.connect = Duration::from_secs(60);
     options.in_time = Duration::from_secs(60);
     options.patience = Duration::from_secs(60);
+    options.cool_down = Duration::from_secs(3600);
+    options.longest_cool_down = Duration::from_secs(3600);
     options
 }
 

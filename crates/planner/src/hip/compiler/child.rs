@@ -129,6 +129,10 @@ impl Folder {
         // It is dead: this does not block.
         let status = child.wait();
         ended?;
+        // It may have written more since it was looked at last.
+        if self.wrote_too_much() {
+            return Err(KernelCompileError::TooMuchOutput { job: job(), limit: OUTPUT_LIMIT });
+        }
         let status = status.map_err(|source| KernelCompileError::Start { program: program.to_owned(), source })?;
         Ok(Ended { status, message: self.message()? })
     }

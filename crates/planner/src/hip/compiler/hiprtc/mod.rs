@@ -83,7 +83,7 @@ impl Hiprtc {
         let library = library.as_deref().map_or(OsStr::new(""), Path::as_os_str);
         let args = [OsStr::new(worker::MARK), OsStr::new("describe"), library, OsStr::new(Folder::OUTPUT)];
         let folder = Folder::new()?;
-        let ended = folder.run(&worker, args, b"", Duration::from_secs(20), job)?;
+        let ended = folder.run(&worker, args, b"", Duration::from_secs(60), job)?;
         match ended.success(job) {
             Err(KernelCompileError::Refused { code: worker::NO_LIBRARY, message, .. }) if library.is_empty() => {
                 return Err(KernelCompileError::Missing { wanted: "hiprtc", tried: vec![message], advice: ADVICE });
