@@ -5,9 +5,9 @@
 # mirror, for a real MIOpen) must be there too; without it, what they check is skipped, and said to be. `.ci/run` installs them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# Tests bring object stores of their own, and must not meet somebody's account.
+# Tests bring object stores of their own, and must not meet somebody's account. The last is another name of one of Google's.
 # shellcheck disable=SC2086
-unset ${!AWS_@} ${!GOOGLE_@} ${!AZURE_@}
+unset ${!AWS_@} ${!GOOGLE_@} ${!AZURE_@} SERVICE_ACCOUNT
 
 step() { printf '\n== %s\n' "$*"; }
 # Runs the rest of the line if the tool is there; says so if it is not, which is an error where everything must be checked.

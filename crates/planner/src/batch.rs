@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Compilations from which on their plans are kept together: fewer are in the store sooner if each is kept at once.
 const MANY: usize = 16;
 
+/// Plans of a large batch that were kept at once from which on their files, four of each, are folded in the end.
+const LOOSE: usize = 4;
+
 /// One input of a batch.
 #[derive(Debug)]
 pub struct BatchItem {
@@ -255,7 +258,7 @@ pub fn compile_batch(
             rows.iter_mut().for_each(|row| note_not_kept(store, &mut row.outcome, &reason));
         }
         if rows.iter().any(|row| matches!(row.outcome, Outcome::Compiled { .. })) {
-            fold(store, at_once.into_inner() >= MANY);
+            fold(store, at_once.into_inner() >= LOOSE);
         }
     }
     BatchReport { rows, elsewhere }

@@ -6,7 +6,8 @@ use hipplan_serialize::{
 };
 use hipplan_store::{Lookup, Mode, Persisted, Store};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use tempfile::TempDir;
 
 /// A store with the plan of a graph in it, in a folder that dies with it.
 struct Filled {
@@ -14,12 +15,8 @@ struct Filled {
     store: Store,
     graph: Canonical,
     plan: PlanRef,
-}
-
-impl Drop for Filled {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
+    /// Last, so that the store goes before its folder.
+    _scratch: TempDir,
 }
 
 fn graph(length: i64) -> Canonical {
@@ -34,12 +31,13 @@ fn ensure(store: &Store, graph: &Canonical, providers: &Providers) -> Result<Ens
 }
 
 fn filled(name: &str) -> Filled {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ensure-{name}-{}", std::process::id()));
+    let scratch = tempfile::Builder::new().prefix(&format!("ensure-{name}-")).tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = scratch.path().join("store");
     let store = Store::open(&folder, Mode::ReadWrite).expect("a store");
     let graph = graph(4);
     let Ok(Ensured::Compiled(key)) = ensure(&store, &graph, &Providers::default()) else { panic!("not compiled") };
     let plan = store.find_plan(&key).hit().expect("found");
-    Filled { folder, store, graph, plan }
+    Filled { folder, store, graph, plan, _scratch: scratch }
 }
 
 impl Filled {

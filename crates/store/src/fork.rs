@@ -206,6 +206,8 @@ mod tests {
         // is given up, it is tried again.
         let waits_for_both = || {
             let (told, tells) = channel();
+            // Forgets that it was given up.
+            settle();
             before();
             before();
             std::thread::scope(|scope| {

@@ -117,8 +117,8 @@ pub enum KernelCompileError {
         /// The limit.
         limit: Duration,
     },
-    /// The compiler wrote without end.
-    #[error("{job} was stopped: it wrote more than {limit} bytes")]
+    /// The compiler wrote without end, or nearly so.
+    #[error("{job} wrote more than {limit} bytes")]
     TooMuchOutput {
         /// What was compiled.
         job: Box<Job>,
