@@ -132,6 +132,81 @@ fn exports_are_of_what_was_named_and_reproducible() {
 }
 
 #[test]
+fn an_output_that_was_named_by_mistake_is_not_overwritten() {
+    let scratch = Scratch::new();
+    let [graph, _] = filled(&scratch);
+    let text = std::fs::read_to_string(graph).expect("a graph");
+    scratch.write("graph.json", &text);
+    scratch.write("folder/graph.json", &text);
+    let marker = std::fs::read(scratch.path("origin/hipplan-store")).expect("read");
+    let export = |args: &[&str]| scratch.run(&[&["bundle", "export", "--store", "origin", "-o"], args].concat());
+    // Its own input, by whatever name.
+    for (output, input) in [("graph.json", "graph.json"), ("graph.json", "./graph.json"), ("folder/graph.json", "folder")] {
+        let ran = export(&[output, input]);
+        assert!(ran.code == 2 && ran.err.contains("is the same file as the input"), "{ran:?}");
+        assert!(ran.err.contains(&format!("the output {output}")) && ran.err.contains(&format!("the input {input}")), "{ran:?}");
+    }
+    // Something else that is no bundle.
+    for args in [&["graph.json"][..], &["origin/hipplan-store"], &["graph.json", "--compress"]] {
+        let ran = export(args);
+        assert!(ran.code == 2 && ran.err.contains("a file that is no bundle") && ran.err.contains("only a bundle is replaced"), "{ran:?}");
+    }
+    assert_eq!(std::fs::read_to_string(scratch.path("graph.json")).expect("read"), text);
+    assert_eq!(std::fs::read_to_string(scratch.path("folder/graph.json")).expect("read"), text);
+    assert_eq!(std::fs::read(scratch.path("origin/hipplan-store")).expect("read"), marker);
+    for file in ["b.hpbundle", "b.hpbundle.zst"] {
+        for compress in [None, Some("--compress")] {
+            let args: Vec<&str> = [file].into_iter().chain(compress).collect();
+            let ran = export(&args);
+            assert_eq!(ran.code, 0, "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn one_bad_file_does_not_hide_what_is_said_of_the_others() {
+    let scratch = Scratch::new();
+    filled(&scratch);
+    assert_eq!(scratch.run(&["bundle", "export", "-o", "good.hpbundle", "--store", "origin"]).code, 0);
+    let mut bytes = std::fs::read(scratch.path("good.hpbundle")).expect("read");
+    let at = bytes.len() - 100;
+    bytes[at] ^= 1;
+    scratch.write("entry.hpbundle", &bytes);
+    bytes[100] ^= 1;
+    scratch.write("header.hpbundle", &bytes);
+    scratch.write("random.hpbundle", [0x5a_u8; 4096]);
+    scratch.write("empty.hpbundle", "");
+    let bad = ["missing.hpbundle", "header.hpbundle", "random.hpbundle", "empty.hpbundle"];
+
+    // Each is told of, and the rest is checked.
+    let args = [&["bundle", "verify"][..], &bad[..2], &["entry.hpbundle"], &bad[2..], &["good.hpbundle"]].concat();
+    let ran = scratch.run(&args);
+    assert_eq!((ran.code, ran.err.lines().count()), (2, 4), "{ran:?}");
+    assert!(bad.iter().all(|name| ran.err.contains(name)), "{ran:?}");
+    assert!(ran.out.contains("not good") && ran.out.contains("all good"), "{ran:?}");
+    // What is no bundle at all has nothing good in it.
+    for name in bad {
+        let ran = scratch.run(&["bundle", "verify", name]);
+        let is_found = ran.err.contains("what is good in it is found");
+        assert_eq!((ran.code, is_found), (2, name == "header.hpbundle"), "{ran:?}");
+        assert!(ran.err.contains("; name a bundle") == matches!(name, "random.hpbundle" | "empty.hpbundle"), "{ran:?}");
+    }
+    let (code, report) = scratch.json(&args);
+    let rows = report["bundles"].as_array().expect("rows");
+    let errors: Vec<bool> = rows.iter().map(|row| row["error"].is_string()).collect();
+    assert_eq!((code, &errors[..]), (2, &[true, true, false, true, true, false][..]), "{report:#}");
+    assert_eq!(scratch.run(&["bundle", "verify", "entry.hpbundle", "good.hpbundle"]).code, 1);
+
+    // What was done before is told.
+    let (code, taken) = scratch.json(&["bundle", "import", "good.hpbundle", "random.hpbundle", "--store", "copy"]);
+    assert_eq!((code, taken["bundles"].as_array().map(Vec::len)), (2, Some(1)), "{taken:#}");
+    assert_eq!(taken["bundles"][0]["new"]["plans"], 2, "{taken:#}");
+    assert_eq!(scratch.run(&["bundle", "keygen", "key"]).code, 0);
+    let (code, signed) = scratch.json(&["bundle", "sign", "good.hpbundle", "random.hpbundle", "--key", "key"]);
+    assert_eq!((code, signed["bundles"].as_array().map(Vec::len)), (2, Some(1)), "{signed:#}");
+}
+
+#[test]
 fn what_is_not_signed_as_it_must_be_is_not_read() {
     let scratch = Scratch::new();
     let [graph, _] = filled(&scratch);

@@ -295,8 +295,8 @@ impl StoreError {
 
     /// What a person can do about it.
     pub fn advice(&self) -> &'static str {
-        if let Self::Pack { path, .. } = self
-            && let Some(advice) = pack_advice(path, self.code())
+        if let Self::Pack { path, cause } = self
+            && let Some(advice) = pack_advice(path, cause, self.code())
         {
             return advice;
         }
@@ -367,6 +367,11 @@ impl StoreError {
         matches!(self, Self::Io { .. })
     }
 
+    /// Nothing may be written there, by this user or by anybody.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.code(), "read-only" | "no-permission")
+    }
+
     /// Something on the way to the file vanished.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
@@ -394,10 +399,14 @@ impl StoreError {
 
 /// What to do about a pack, where it is not what is to be done about a file of one entry. Many entries stand in a pack, most of which may be
 /// good: nobody is told to delete it.
-fn pack_advice(path: &Path, code: &str) -> Option<&'static str> {
+fn pack_advice(path: &Path, cause: &PackError, code: &str) -> Option<&'static str> {
     let is_of_a_store = path.file_name().and_then(|name| name.to_str()).and_then(layout::parse_pack).is_some();
     match (code, is_of_a_store) {
         ("damaged", true) => Some("run `hipplan store repair`: it makes a new pack of what is good in this one"),
+        // Nothing is found in it: it may well be no bundle at all.
+        ("damaged", false) if matches!(cause, PackError::Magic { .. } | PackError::TooShort { .. }) => {
+            Some("name a bundle; if it was one, fetch it anew, or have it exported again")
+        }
         ("damaged", false) => {
             Some("fetch the bundle anew, or have it exported again; as long as it is damaged, what is good in it is found")
         }

@@ -45,7 +45,8 @@ enum Chosen {
 /// are for other tables.
 ///
 /// # Errors
-/// An input is no bundle, or its tables are damaged; the result cannot be written or would be above a limit.
+/// An input is no bundle, its tables are damaged, or something is behind it that is no signature; the result cannot be written, would be
+/// above a limit, or would replace what is no bundle.
 pub fn merge_bundles(inputs: &[PathBuf], output: &Path, limits: &Limits) -> Result<MergeReport, StoreError> {
     merge_bundles_with(inputs, output, limits, &())
 }
@@ -69,6 +70,8 @@ pub fn merge_bundles_with(
     let mut lines = BTreeSet::new();
     for pack in &packs {
         pack.check_root()?;
+        // Signatures are not taken over, but what is no signature is refused as everywhere else.
+        drop(pack.signatures()?);
         lines.extend(pack.provenance()?);
     }
     let mut merge = Merge {

@@ -34,12 +34,12 @@ pub fn is_wrapped(path: &Path) -> Result<bool, StoreError> {
 /// Writes `bundle` wrapped into `output`; gives the length of what was written. `level` is one of zstd's, 3 being its own choice.
 ///
 /// # Errors
-/// It is no bundle, or something cannot be read or written.
+/// It is no bundle, what is to be replaced is none, or something cannot be read or written.
 pub fn wrap_bundle(bundle: &Path, output: &Path, level: i32, limits: &Limits) -> Result<u64, StoreError> {
     let pack = output::open(bundle, limits)?;
     let (path, folder) = output::place(output)?;
     let failed = || StoreError::io("write a file in", &folder);
-    let temp = fs::create_temp(&folder).map_err(StoreError::io("create a file in", &folder))?;
+    let temp = output::create(&path, &folder)?;
     let mut encoder = Encoder::new(level).map_err(failed())?;
     // So that whoever unwraps it knows beforehand how large it is.
     encoder.set_pledged_src_size(Some(pack.bytes())).map_err(failed())?;
@@ -78,7 +78,7 @@ pub fn wrap_bundle(bundle: &Path, output: &Path, level: i32, limits: &Limits) ->
 /// [`Limits::max_unwrapped_bytes`], and no byte more is written; what comes out must begin with the header of a pack of that length.
 ///
 /// # Errors
-/// It is not what [`wrap_bundle`] writes, it is too large, or something cannot be read or written.
+/// It is not what [`wrap_bundle`] writes, it is too large, what is to be replaced is no bundle, or something cannot be read or written.
 pub fn unwrap_bundle(wrapped: &Path, output: &Path, limits: &Limits) -> Result<u64, StoreError> {
     let (path, folder) = output::place(output)?;
     let (temp, bytes) = unwrap_into(wrapped, &folder, limits)?;

@@ -101,6 +101,11 @@ pub enum Op<'a> {
         /// The file.
         path: &'a Path,
     },
+    /// Sets the permission bits of a file that has no name of its own yet.
+    SetMode {
+        /// The file.
+        path: &'a Path,
+    },
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -124,6 +129,7 @@ impl Op<'_> {
             Self::List { .. } => "list",
             Self::Lock { .. } => "lock",
             Self::Touch { .. } => "touch",
+            Self::SetMode { .. } => "set-mode",
         }
     }
 
@@ -143,7 +149,8 @@ impl Op<'_> {
             | Self::MakeFolder { path }
             | Self::List { path }
             | Self::Lock { path }
-            | Self::Touch { path } => path,
+            | Self::Touch { path }
+            | Self::SetMode { path } => path,
             Self::Rename { from, .. } | Self::RenameNew { from, .. } => from,
         }
     }

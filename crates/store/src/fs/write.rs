@@ -3,9 +3,9 @@
 use super::Status;
 use super::op::{Op, gate, gate_len};
 use crate::fork;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
@@ -72,6 +72,13 @@ impl Temp {
             }
         }
         Ok(())
+    }
+
+    /// Sets its permission bits, whatever the umask.
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        let file = self.file()?;
+        gate(Op::SetMode { path: file.path() })?;
+        file.as_file().set_permissions(Permissions::from_mode(mode))
     }
 
     /// Makes its content durable.

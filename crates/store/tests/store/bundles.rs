@@ -6,7 +6,8 @@ use hipplan_serialize::{Digest, PlanRef, RootHash, SelectionKey};
 use hipplan_store::record::{self, RecordKind};
 use hipplan_store::testing::write_pack;
 use hipplan_store::{
-    EntryKind, ExportReport, LayerOptions, Limits, Lookup, Mode, PackError, Store, StoreError, bundle_facts, check_pack, merge_bundles,
+    EntryKind, ExportReport, LayerOptions, Limits, Lookup, Mode, PackError, SecretKey, Store, StoreError, bundle_facts, check_pack,
+    merge_bundles, sign_bundle, wrap_bundle,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -263,6 +264,113 @@ fn each_way_of_being_no_bundle_is_told_by_its_name() {
     let row = good.len() / 2;
     let rows_at = (512..row).find(|&at| good[at..at + 32] == blob_name(&good)[..]).unwrap();
     assert!(matches!(opened(&with(rows_at + 70, 0xff)), ("damaged", PackError::Root { .. })));
+}
+
+#[test]
+fn a_merge_refuses_what_is_behind_a_bundle_and_no_signature() {
+    let dir = tempfile::tempdir().unwrap();
+    let [good, bad, packed, merged] = ["good", "bad", "packed", "merged"].map(|name| dir.path().join(name));
+    let origin = store_in(dir.path(), "origin");
+    fill(&origin, b"one");
+    export_all(&origin, &good);
+    let whole = std::fs::read(&good).unwrap();
+    // As many bytes as a signature has, and a signature whose last byte, a reserved one, is wrong.
+    std::fs::write(&bad, &whole).unwrap();
+    sign_bundle(&bad, &SecretKey::from_seed([1; 32]), &Limits::default()).unwrap();
+    let mut signed = std::fs::read(&bad).unwrap();
+    *signed.last_mut().unwrap() = 1;
+    for bytes in [[&whole[..], &[7; 128]].concat(), signed] {
+        std::fs::write(&bad, &bytes).unwrap();
+        wrap_bundle(&bad, &packed, 3, &Limits::default()).unwrap();
+        for input in [&bad, &packed] {
+            for inputs in [[input.clone(), good.clone()], [good.clone(), input.clone()]] {
+                let error = merge_bundles(&inputs, &merged, &Limits::default()).unwrap_err();
+                let StoreError::Pack { path, cause } = &error else { panic!("{error:?}") };
+                assert!(path == input && matches!(**cause, PackError::Field { .. }), "{error}");
+                assert!(!merged.exists());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_replaced_keeps_its_permissions() {
+    use hipplan_store::testing::{Op, Verdict, with_hook};
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let [file, packed] = ["b.hpbundle", "b.hpbundle.zst"].map(|name| out.join(name));
+    let set = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let [one, two, three] = [1, 2, 3].map(|seed| SecretKey::from_seed([seed; 32]));
+    let limits = Limits::default();
+    let origin = store_in(dir.path(), "origin");
+    fill(&origin, b"one");
+    export_all(&origin, &file);
+    set(&file, 0o600);
+    assert!(sign_bundle(&file, &one, &limits).unwrap());
+    assert_eq!(mode(&file), 0o600);
+    set(&file, 0o640);
+    export_all(&origin, &file);
+    assert_eq!(mode(&file), 0o640);
+    // More than the umask may leave a new file.
+    set(&file, 0o666);
+    merge_bundles(std::slice::from_ref(&file), &file, &limits).unwrap();
+    assert_eq!(mode(&file), 0o666);
+    wrap_bundle(&file, &packed, 3, &limits).unwrap();
+    set(&packed, 0o600);
+    wrap_bundle(&file, &packed, 3, &limits).unwrap();
+    assert_eq!(mode(&packed), 0o600);
+
+    // Where they cannot be kept, and where the file is read-only, it stays as it is.
+    let before = tree(&out);
+    let hook = |op: Op<'_>| if op.name() == "set-mode" { Verdict::Fail(libc::EPERM) } else { Verdict::Go };
+    let error = with_hook(hook, || sign_bundle(&file, &two, &limits)).unwrap_err();
+    assert!(error.to_string().contains("keep the permissions of") && error.code() == "no-permission", "{error}");
+    let error = with_hook(hook, || origin.export(&file, &["other".into()], &mut |_| true)).unwrap_err();
+    assert_eq!(error.code(), "no-permission", "{error}");
+    set(&file, 0o444);
+    let error = sign_bundle(&file, &three, &limits).unwrap_err();
+    assert!(error.code() == "not-that" && error.to_string().contains("read-only"), "{error}");
+    assert!(tree(&out) == before, "nothing is replaced, and nothing left");
+}
+
+#[test]
+fn only_a_bundle_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let [file, graph] = ["b.hpbundle", "graph.json"].map(|name| out.join(name));
+    let limits = Limits::default();
+    let origin = store_in(dir.path(), "origin");
+    fill(&origin, b"one");
+    export_all(&origin, &file);
+    let good = std::fs::read(&file).unwrap();
+    std::fs::write(&graph, "{}").unwrap();
+    let marker = origin.root().join("hipplan-store");
+    let contents = || (tree(&out), std::fs::read(&marker).unwrap());
+    let before = contents();
+    for other in [&graph, &marker] {
+        let errors = [
+            origin.export(other, &[], &mut |_| true).unwrap_err(),
+            merge_bundles(std::slice::from_ref(&file), other, &limits).unwrap_err(),
+            wrap_bundle(&file, other, 3, &limits).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.code() == "not-that" && error.to_string().contains("no bundle"), "{error}");
+            assert!(error.advice().contains("only a bundle is replaced"), "{}", error.advice());
+        }
+    }
+    assert!(contents() == before, "nothing is replaced, and nothing left");
+    // An empty file, one that was cut short, and one that is wrapped.
+    let packed = out.join("b.hpbundle.zst");
+    wrap_bundle(&file, &packed, 3, &limits).unwrap();
+    for bytes in [Vec::new(), good[..100].to_vec(), good[..20].to_vec(), std::fs::read(&packed).unwrap()] {
+        std::fs::write(&graph, bytes).unwrap();
+        export_all(&origin, &graph);
+        assert_eq!(std::fs::read(&graph).unwrap(), good);
+    }
 }
 
 /// The name of the one blob of a bundle, which is its digest too and so stands there twice in a row.

@@ -1,8 +1,10 @@
 //! `hipplan bundle export`
 
-use super::OutputOptions;
+use super::{NOT_WRITTEN, OutputOptions};
+use crate::files::are_same;
 use crate::progress::Steps;
 use crate::{Exit, Global, inputs, keys, location, logs, output};
+use anyhow::bail;
 use hipplan::{BatchItem, ExportedPlan, GraphKey, Limits, Store, Target};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
@@ -88,7 +90,13 @@ impl Export {
         wanted.prefixes = named.into_iter().map(|text| (text.to_ascii_lowercase(), false)).collect();
         let files: Vec<PathBuf> = files.into_iter().map(PathBuf::from).collect();
         let mut all = Vec::new();
-        for source in inputs::expand(&files, &self.line)? {
+        let sources = inputs::expand(&files, &self.line)?;
+        // Where the name behind -o was forgotten, that of an input has its place.
+        if let Some(input) = sources.iter().filter_map(inputs::Source::path).find(|input| are_same(input, &self.output.output)) {
+            let (to, from) = (output::path(&self.output.output), output::path(input));
+            bail!("{NOT_WRITTEN}: the output {to} is the same file as the input {from}; name another file to write");
+        }
+        for source in sources {
             let mut contents = inputs::read(&source, &Limits::DEFAULT);
             for input in std::mem::take(&mut contents.inputs) {
                 let item = match input.graph {

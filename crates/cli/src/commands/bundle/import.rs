@@ -4,7 +4,8 @@ use super::UnpackOption;
 use crate::progress::Steps;
 use crate::{Exit, Global, location, output};
 use anyhow::Context;
-use serde_json::json;
+use hipplan::Store;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Take the good entries of bundles into the store
@@ -21,7 +22,8 @@ Examples:
 Exit codes:
   0  everything in them is in the store
   1  something in them is damaged and was left out
-  2  not done: a file is no bundle, is not signed as it must be, or the store cannot be written")]
+  2  not done: a file is no bundle, is not signed as it must be, or the store cannot be written; what is good in those before it is in
+     the store")]
 pub(crate) struct Import {
     /// Bundles, wrapped or not
     #[arg(required = true, value_name = "BUNDLE")]
@@ -39,8 +41,18 @@ impl Import {
         for bundle in &self.bundles {
             let name = output::path(bundle);
             let steps = Steps::new(global);
-            let report = store.import_with(bundle, &options, &steps).context("not imported")?;
+            let report = store.import_with(bundle, &options, &steps).context("not imported");
             drop(steps);
+            let report = match report {
+                Ok(report) => report,
+                Err(error) => {
+                    // Those before it are in the store.
+                    if !rows.is_empty() {
+                        print_json(&store, &rows)?;
+                    }
+                    return Err(error);
+                }
+            };
             is_good &= report.problems.is_empty();
             if global.json {
                 rows.push(json!({
@@ -58,8 +70,12 @@ impl Import {
             }
         }
         if global.json {
-            output::json(&json!({ "store": store.root().display().to_string(), "bundles": rows }))?;
+            print_json(&store, &rows)?;
         }
         Ok(if is_good { Exit::Good } else { Exit::Findings })
     }
+}
+
+fn print_json(store: &Store, rows: &[Value]) -> anyhow::Result<()> {
+    output::json(&json!({ "store": store.root().display().to_string(), "bundles": rows }))
 }

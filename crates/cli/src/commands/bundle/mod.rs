@@ -75,7 +75,7 @@ impl UnpackOption {
 /// How the file of a bundle is written.
 #[derive(Debug, clap::Args)]
 struct OutputOptions {
-    /// File to write; what stands there is replaced
+    /// File to write; a bundle that stands there is replaced, any other file is not
     #[arg(short, long, value_name = "FILE")]
     output: std::path::PathBuf,
     /// Wrap the file in zstd, for the way: whoever gets it imports or unwraps it, for it cannot be served

@@ -3,7 +3,7 @@
 use crate::{Exit, Global, output};
 use anyhow::Context;
 use hipplan::{SecretKey, StoreLimits};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Sign bundles
@@ -34,7 +34,16 @@ impl Sign {
         for bundle in &self.bundles {
             let name = output::path(bundle);
             let is_new = hipplan::sign_bundle(bundle, &key, &StoreLimits::default());
-            let is_new = is_new.context("not signed")?;
+            let is_new = match is_new.context("not signed") {
+                Ok(is_new) => is_new,
+                Err(error) => {
+                    // Those before it are signed.
+                    if !rows.is_empty() {
+                        print_json(&key, &rows)?;
+                    }
+                    return Err(error);
+                }
+            };
             if global.json {
                 rows.push(json!({ "bundle": bundle.display().to_string(), "new": is_new }));
             } else {
@@ -42,8 +51,12 @@ impl Sign {
             }
         }
         if global.json {
-            output::json(&json!({ "key": key.public().to_string(), "bundles": rows }))?;
+            print_json(&key, &rows)?;
         }
         Ok(Exit::Good)
     }
+}
+
+fn print_json(key: &SecretKey, rows: &[Value]) -> anyhow::Result<()> {
+    output::json(&json!({ "key": key.public().to_string(), "bundles": rows }))
 }

@@ -25,7 +25,7 @@ Examples:
 Exit codes:
   0  all is good
   1  an entry is damaged, something is missing, or a signature is not as it must be
-  2  a file is no bundle, or a damaged one; or the keys cannot be read")]
+  2  a file is no bundle, or a damaged one; the others are checked. Or the keys cannot be read")]
 pub(crate) struct Verify {
     /// Bundles, wrapped or not
     #[arg(required = true, value_name = "BUNDLE")]
@@ -41,19 +41,32 @@ impl Verify {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let trusted = self.trusted.as_deref().map(read_trusted_keys).transpose().context("trusted keys")?;
         let mut rows = Vec::new();
-        let mut all_good = true;
+        let (mut all_good, mut all_read) = (true, true);
         for bundle in &self.bundles {
             let name = output::path(bundle);
             let steps = Steps::new(global);
             let facts = hipplan::bundle_facts_with(bundle, &std::env::temp_dir(), true, &self.unpack.limits(), &steps);
             drop(steps);
-            let facts = facts.context("bundle")?;
+            let facts = match facts.context("bundle") {
+                Ok(facts) => facts,
+                // The others may be good.
+                Err(error) => {
+                    all_read = false;
+                    let error = output::error(&error);
+                    anstream::eprintln!("{}hipplan:{} {error}", output::BAD, output::RESET);
+                    if global.json {
+                        rows.push(json!({ "bundle": bundle.display().to_string(), "error": error }));
+                    }
+                    continue;
+                }
+            };
             let problems = facts.report.as_ref().map(|report| &report.problems[..]).unwrap_or_default();
             let standing = standing(&facts, trusted.as_deref());
             let is_good = problems.is_empty() && standing.is_ok();
             all_good &= is_good;
             if global.json {
                 let mut row = inspect::to_json(bundle, &facts);
+                row["error"] = serde_json::Value::Null;
                 row["problems"] = super::texts(problems).into();
                 row["signature_problem"] = standing.err().into();
                 rows.push(row);
@@ -69,7 +82,11 @@ impl Verify {
         if global.json {
             output::json(&json!({ "bundles": rows }))?;
         }
-        Ok(if all_good { Exit::Good } else { Exit::Findings })
+        Ok(match () {
+            () if !all_read => Exit::Unread,
+            () if !all_good => Exit::Findings,
+            () => Exit::Good,
+        })
     }
 }
 
