@@ -1,7 +1,7 @@
 //! Where the store is, and the layers below it.
 
 use crate::{Global, output, remote};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use hipplan::{LayerOptions, Location, Mode, NamedLayer, Store, StoreError};
 use std::path::Path;
 
@@ -46,7 +46,7 @@ fn near(global: &Global, may_be_missing: bool) -> anyhow::Result<Option<Store>> 
     let store = match location.path().map(|path| Store::open(path, Mode::ReadOnly)) {
         Some(Ok(store)) => Some(store),
         Some(Err(StoreError::NoSuchStore { .. })) | None if may_be_missing => None,
-        Some(Err(error)) => return Err(error).context(STORE),
+        Some(Err(error)) => return Err(not_opened(error, location.path())),
         None => bail!(NO_PLACE),
     };
     layered(store, layers)
@@ -97,7 +97,18 @@ pub(crate) fn existing_to_read(global: &Global) -> anyhow::Result<Store> {
 }
 
 fn front(path: &Path, mode: Mode) -> anyhow::Result<Store> {
-    Store::open(path, mode).context(STORE)
+    Store::open(path, mode).map_err(|error| not_opened(error, Some(path)))
+}
+
+/// Why a store cannot be opened. A bundle is named for one now and then.
+fn not_opened(error: StoreError, path: Option<&Path>) -> anyhow::Error {
+    match path.filter(|path| path.is_file()) {
+        Some(file) => anyhow!(
+            "store: {} is a file, expected the folder of a store; a bundle is read where it lies with --layer or HIPPLAN_LAYERS",
+            output::path(file)
+        ),
+        None => anyhow::Error::new(error).context(STORE),
+    }
 }
 
 /// What an error is about; its path is in the error.

@@ -134,7 +134,6 @@ fn main() -> ExitCode {
         Ok(Exit::Refused) => ExitCode::from(3),
         Ok(Exit::Unread) => ExitCode::from(2),
         Ok(Exit::Lacking(reason)) => lacking(reason),
-        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             anstream::eprintln!("{}hipplan:{} {}", output::BAD, output::RESET, output::error(&error));
             if let Some(lack) = error.downcast_ref::<Lack>() {

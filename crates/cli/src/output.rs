@@ -16,15 +16,23 @@ pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const STRONG: Style = Style::new().bold();
 pub(crate) const RESET: Reset = Reset;
 
-/// Prints a line; a reader that has gone away is an error that [`is_broken_pipe`] knows.
+/// Prints a line. To a reader that has gone away nothing is said, and the command does its work all the same: what it does, and how it ends,
+/// must not depend on who listens.
 pub(crate) fn line(text: impl std::fmt::Display) -> anyhow::Result<()> {
-    writeln!(anstream::stdout().lock(), "{text}").context(STDOUT)
+    heard(writeln!(anstream::stdout().lock(), "{text}"))
+}
+
+fn heard(written: std::io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context(STDOUT),
+    }
 }
 
 /// Prints bytes as they are, as [`line`] does.
 pub(crate) fn raw(bytes: &[u8]) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(bytes).and_then(|()| stdout.flush()).context(STDOUT)
+    heard(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
 /// Prints a JSON value, indented.
@@ -57,11 +65,6 @@ pub(crate) fn json_list<const N: usize>(
         line(format_args!("  \"{name}\": {}{comma}", indented(value, "\n  ")?))?;
     }
     line("}")
-}
-
-/// Whether the reader of standard output has gone away, which is no failure.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|e| e.downcast_ref::<std::io::Error>()).any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// A table with these headings. Columns whose heading starts with `>` are aligned to the right.

@@ -30,6 +30,59 @@ fn exit_codes_are_as_documented() {
     assert_eq!(ran.code, 3, "{ran:?}");
 }
 
+/// What a command does, and how it ends, does not depend on whether anybody listens.
+#[test]
+fn a_reader_that_goes_away_changes_nothing() {
+    let scratch = Scratch::new();
+    for (name, value) in [("a", "2.0"), ("b", "3.0"), ("c", "4.0")] {
+        scratch.write(&format!("{name}.json"), scalar_graph(&format!(r#", "value_type": "Float32Value", "value": {value}"#)));
+    }
+    scratch.write("bad.json", "{}");
+    let unheard = |args: &[&str]| {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let ran = Ran::of(&scratch.hipplan(args).stdout(writer).output().expect("started"));
+        assert_eq!(ran.err, "", "{args:?}");
+        ran.code
+    };
+    assert_eq!(unheard(&["compile", "a.json", "b.json", "--store", "s"]), 0);
+    for name in ["a", "b"] {
+        let file = format!("{name}.json");
+        let ran = scratch.run(&["bundle", "export", "-o", &format!("{name}.hpbundle"), &file, "--store", "s"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    assert_eq!(unheard(&["bundle", "import", "a.hpbundle", "b.hpbundle", "--store", "t"]), 0);
+    let (_, listed) = scratch.json(&["ls", "--store", "t"]);
+    assert_eq!(listed["plans"].as_array().map(Vec::len), Some(2), "{listed:#}");
+    for (code, args) in [
+        (1, &["compile", "bad.json", "--store", "s"][..]),
+        (4, &["compile", "c.json", "--require-precompiled", "--store", "s", "--json"]),
+        (4, &["why", "c.json", "--store", "s"]),
+        (1, &["diff", "a.json", "b.json"]),
+        (0, &["show", "a.json", "--dot"]),
+    ] {
+        assert_eq!(unheard(args), code, "{args:?}");
+    }
+}
+
+/// What is named in a bundle's place, or a bundle in another's, is recognised.
+#[test]
+fn a_bundle_in_another_place_is_recognised() {
+    let scratch = Scratch::new();
+    scratch.write("a.json", scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#));
+    assert_eq!(scratch.run(&["compile", "a.json", "--store", "s"]).code, 0);
+    assert_eq!(scratch.run(&["bundle", "export", "-o", "all.hpbundle", "--store", "s"]).code, 0);
+    for (args, code, part) in [
+        (&["verify", "all.hpbundle"][..], 1, "hipplan bundle verify"),
+        (&["explain", "all.hpbundle"], 1, "this is a bundle of plans, not a graph"),
+        (&["ls", "--store", "all.hpbundle"], 2, "is a file, expected the folder of a store; a bundle is read where it lies with --layer"),
+        (&["store", "gc", "--store", "all.hpbundle"], 2, "is a file, expected the folder of a store"),
+    ] {
+        let ran = scratch.run(args);
+        assert!(ran.code == code && (ran.out.contains(part) || ran.err.contains(part)), "{args:?}: {ran:?}");
+    }
+}
+
 /// The command is a worker for hiprtc, which compiles in a process of its own.
 #[test]
 fn the_command_is_a_worker() {

@@ -147,11 +147,44 @@ fn limits_and_pins_decide_what_goes() {
     assert_eq!(left(&scratch), 0);
     let ran = scratch.run(&["store", "rm", &keys[0].0, "--store", "s"]);
     assert!(ran.code == 1 && ran.out.contains("not in the store: plan "), "{ran:?}");
+    let ran = scratch.run(&["store", "rm", "abcd", "--graph", "ef01", "--store", "s"]);
+    assert!(ran.code == 1 && ran.out.contains("not in the store: plan abcd...") && ran.out.contains("graph ef01..."), "{ran:?}");
     for wrong in [&["rm"][..], &["rm", "xyz!"], &["rm", "abc"], &["gc", "--max-bytes", "ten"], &["pin", "--as", "../x", &keys[0].0]] {
         let ran = scratch.run(&[&["store"], wrong, &["--store", "s"]].concat());
         assert_eq!(ran.code, 2, "{wrong:?} {ran:?}");
     }
     assert_eq!(scratch.run(&["store", "verify", "--store", "s"]).code, 0);
+}
+
+/// A pin that keeps nothing is not taken for one that does.
+#[test]
+fn what_is_pinned_is_in_the_store_or_said_not_to_be() {
+    let (scratch, keys) = filled();
+    let pin = |args: &[&str]| scratch.run(&[&["store", "pin", "--as", "set", "--store", "s"], args].concat());
+    let (plan, graph) = &keys[0];
+    let nobody = "ab".repeat(32);
+    for command in [&["pin", "--as", "set"][..], &["rm"]] {
+        let ran = scratch.run(&[&["store"], command, &[graph.as_str(), "--store", "s"]].concat());
+        assert!(ran.code == 2 && ran.err.contains("is the key of a graph") && ran.err.contains("--graph"), "{ran:?}");
+    }
+    let ran = pin(&[plan, "--graph", graph]);
+    assert!(ran.code == 0 && ran.out == "2 pins kept by set\n", "{ran:?}");
+    for (args, what) in [(&[nobody.as_str()][..], "plan"), (&["--graph", plan], "graph"), (&["--selection", plan], "selection")] {
+        let ran = pin(args);
+        assert!(ran.code == 0 && ran.out.contains(&format!("not in the store yet: {what} ")), "{ran:?}");
+    }
+    let ran = pin(&[plan, "abcd"]);
+    assert!(ran.code == 2 && ran.err.contains("nothing is pinned: the store has no plan abcd..."), "{ran:?}");
+}
+
+/// A plan that stands in a pack and in a file of its own, as another machine may have put it there, is one.
+#[test]
+fn a_plan_in_two_places_is_listed_once() {
+    let (scratch, _) = filled();
+    assert_eq!(scratch.run(&["bundle", "export", "-o", "all.hpbundle", "--store", "s"]).code, 0);
+    let (_, before) = scratch.json(&["ls", "--store", "s"]);
+    let (code, listed) = scratch.json(&["ls", "--store", "s", "--layer", "all.hpbundle"]);
+    assert_eq!((code, &listed["plans"]), (0, &before["plans"]));
 }
 
 #[test]

@@ -9,6 +9,9 @@ fn where_tells_the_place_and_why_not_elsewhere() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("home")).expect("a folder");
     scratch.write("bundle", "");
+    scratch.write("g.json", common::scalar_graph(r#", "value_type": "Float32Value", "value": 2.0"#));
+    assert_eq!(scratch.run(&["compile", "g.json", "--store", "s"]).code, 0);
+    assert_eq!(scratch.run(&["bundle", "export", "-o", "good", "--store", "s"]).code, 0);
     let before = tree(&scratch.path(""));
     let home = scratch.path("home/.cache/hipplan/store").display().to_string();
 
@@ -32,17 +35,20 @@ fn where_tells_the_place_and_why_not_elsewhere() {
     assert!(ran.code == 0 && ran.out.contains("a\\u{a}b"), "{ran:?}");
 
     let layered = |list: &str| Ran::of(&scratch.hipplan(&["store", "where"]).env("HIPPLAN_LAYERS", list).output().expect("started"));
-    let ran = layered("bundle");
-    assert!(ran.code == 0 && ran.out.ends_with("layer 1, of HIPPLAN_LAYERS: bundle: read as a bundle\n"), "{ran:?}");
-    let ran = layered("bundle:missing");
+    let ran = layered("good");
+    assert!(ran.code == 0 && ran.out.ends_with("layer 1, of HIPPLAN_LAYERS: good: read as a bundle\n"), "{ran:?}");
+    let ran = layered("good:missing");
     assert!(ran.code == 1 && ran.out.contains("layer 2, of HIPPLAN_LAYERS: missing: "), "{ran:?}");
-    let ran = layered("require=bundle");
-    assert!(ran.code == 0 && ran.out.ends_with("layer 1, of HIPPLAN_LAYERS: bundle: read as a bundle, signatures require\n"), "{ran:?}");
+    // What no command could read is no layer.
+    let ran = layered("good:bundle");
+    assert!(ran.code == 1 && ran.out.contains("layer 2, of HIPPLAN_LAYERS: bundle: cannot be used: "), "{ran:?}");
+    let ran = layered("require=good");
+    assert!(ran.code == 1 && ran.out.contains("good: cannot be used: ") && ran.out.contains("HIPPLAN_TRUSTED_KEYS"), "{ran:?}");
+    assert!(ran.out.ends_with(", signatures require\n"), "{ran:?}");
     // Options come before the variable.
-    let ran =
-        Ran::of(&scratch.hipplan(&["store", "where", "--layer", "bundle"]).env("HIPPLAN_LAYERS", "missing").output().expect("started"));
+    let ran = Ran::of(&scratch.hipplan(&["store", "where", "--layer", "good"]).env("HIPPLAN_LAYERS", "missing").output().expect("started"));
     assert!(
-        ran.code == 1 && ran.out.contains("layer 1, of --layer: bundle: read as a bundle\nlayer 2, of HIPPLAN_LAYERS: missing: "),
+        ran.code == 1 && ran.out.contains("layer 1, of --layer: good: read as a bundle\nlayer 2, of HIPPLAN_LAYERS: missing: "),
         "{ran:?}"
     );
     let (code, place) = scratch.json(&["store", "where", "--layer", "missing"]);

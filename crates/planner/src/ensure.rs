@@ -185,9 +185,10 @@ impl Place<'_> {
             _ => list(Keeper::Store(self.store), &self.graph, self.target, plan_ref),
         });
         let reason = match mended {
-            Ok(Persisted::No(reason)) => reason,
             // Where nothing may be written, it stays as it is.
-            Ok(_) | Err(StoreError::ReadOnly { .. }) => return Ok((Ensured::Present(plan_ref.key), None)),
+            Ok(Persisted::No(reason)) | Err(reason) if reason.is_read_only() => return Ok((Ensured::Present(plan_ref.key), None)),
+            Ok(Persisted::No(reason)) => reason,
+            Ok(_) => return Ok((Ensured::Present(plan_ref.key), None)),
             Err(error) => return Err(error.into()),
         };
         let bytes = bytes.into_bytes();

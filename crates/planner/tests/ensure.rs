@@ -4,6 +4,7 @@ use hipplan_planner::{CompileError, Ensured, Providers, Request, Site, ensure_pl
 use hipplan_serialize::{
     Canonical, DataType, GraphBuilder, PlanKey, PlanRef, PointwiseMode, Policy, SelectionKey, Target, TensorAttributes, ops,
 };
+use hipplan_store::testing::{Op, Verdict, with_hook};
 use hipplan_store::{Lookup, Mode, Persisted, Store};
 use std::fs;
 use std::path::PathBuf;
@@ -81,6 +82,24 @@ fn a_plan_record_is_put_right() {
         assert!(!it.store.verify().is_clean(), "{what}");
         it.present(what);
         assert_eq!(fs::read(&record).expect("a record"), good, "{what}");
+    }
+}
+
+/// As for another user, or on a file system that is mounted to be read: use cannot be noted, and nothing be put right.
+#[test]
+fn what_is_there_is_an_answer_where_nothing_may_be_written() {
+    for errno in [libc::EACCES, libc::EROFS] {
+        let it = filled("read-only");
+        let before = it.store.stat().expect("counted");
+        let writes = ["create", "write", "rename", "rename-new", "unlink", "make-folder", "lock", "touch"];
+        let refuse = move |op: Op<'_>| if writes.contains(&op.name()) { Verdict::Fail(errno) } else { Verdict::Go };
+        for store in [Store::open(&it.folder, Mode::ReadWrite).expect("a store"), Store::open_or_degrade(&it.folder)] {
+            match with_hook(refuse, || ensure(&store, &it.graph, &Providers::default())) {
+                Ok(Ensured::Present(key)) if key == it.plan.key => {}
+                other => panic!("{errno}: {other:?}"),
+            }
+        }
+        assert_eq!(it.store.stat().expect("counted"), before);
     }
 }
 

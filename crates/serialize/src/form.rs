@@ -4,6 +4,9 @@
 use crate::wire::root::{RawTable, u32_at};
 use crate::{artifact, hipdnn, plan};
 
+/// What packs begin with. They are read by the store, and only recognised here.
+const PACK: [u8; 8] = *b"\x89HPPK\r\n\x1a";
+
 /// The forms that hipplan can tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,6 +17,8 @@ pub enum Form {
     Artifact,
     /// A native plan file.
     Plan,
+    /// A pack of a store, or a bundle, which is one that travels.
+    Bundle,
     /// hipDNN's container of a graph and perhaps a plan (`HDGP`).
     Container,
     /// Text: hipDNN JSON, if it is anything of hipDNN's.
@@ -35,6 +40,7 @@ impl Form {
             Self::Empty => "empty",
             Self::Artifact => "graph artifact",
             Self::Plan => "plan file",
+            Self::Bundle => "bundle of plans",
             Self::Container => "hipDNN graph-and-plan container (HDGP)",
             Self::Text => "text",
             Self::Graph => "hipDNN graph buffer",
@@ -58,6 +64,8 @@ pub fn detect(bytes: &[u8]) -> Form {
         Form::Artifact
     } else if plan::is_plan(bytes) {
         Form::Plan
+    } else if bytes.starts_with(&PACK) {
+        Form::Bundle
     } else if hipdnn::container::is_container(bytes) {
         Form::Container
     } else if is_text(without_mark(bytes)) {

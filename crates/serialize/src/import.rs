@@ -152,7 +152,7 @@ pub fn import_any(bytes: &[u8], limits: &Limits) -> Result<Imported, ImportError
     let seen = form::detect(bytes);
     match seen {
         Form::Empty => return Err(ImportError::Empty),
-        form @ (Form::Plan | Form::Envelope) => return Err(ImportError::NotAGraph(form.name())),
+        form @ (Form::Plan | Form::Bundle | Form::Envelope) => return Err(ImportError::NotAGraph(form.name())),
         Form::Container => {
             let container = Container::open(bytes, limits)?;
             let graph = container.graph()?;

@@ -57,6 +57,17 @@ pub(crate) fn untrusted(error: &StoreError) {
     tracing::warn!(code = error.code(), cause = %error, advice = error.advice(), "what no trusted key has signed is used");
 }
 
+/// Files of a folder that cannot be signed, where signatures matter: they are used all the same, or count as missing.
+pub(crate) fn unsigned_files(root: &Path, are_used: bool) {
+    let what = if are_used { "are used" } else { "count as missing" };
+    tracing::warn!(
+        code = "unsigned",
+        layer = %root.display(),
+        advice = "have the plans exported into a bundle and that signed, or name the folder with off= before it",
+        "plans of a layer stand in files of their own, which cannot be signed, and {what}"
+    );
+}
+
 /// A pack of a folder that no trusted key has signed, where one must.
 pub(crate) fn not_trusted(error: &StoreError) {
     tracing::warn!(code = error.code(), cause = %error, advice = error.advice(), "a pack of the plan store is not trusted and counts as missing");

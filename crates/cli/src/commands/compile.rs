@@ -5,7 +5,7 @@ use crate::targets::{self, TargetChoice};
 use crate::{Exit, Global, counts, inputs, location, logs, output, progress::Bar};
 use hipplan::{BatchItem, BatchOptions, BatchReport, LackReason, Limits, Outcome, ReportRow, Shard, ToolUse, compile_batch};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// Compile graphs into the store
@@ -131,16 +131,20 @@ pub(crate) fn default_jobs() -> usize {
 }
 
 fn exit(report: &BatchReport) -> Exit {
-    let not_stored = report.rows.iter().any(|r| matches!(&r.outcome, Outcome::Compiled { not_stored: Some(_), .. }));
     if let Some(reason) = report.lacking() {
         Exit::Lacking(reason)
-    } else if report.count("invalid") + report.count("failed") > 0 || not_stored {
+    } else if report.count("invalid") + report.count("failed") > 0 || not_stored(report) > 0 {
         Exit::Findings
     } else if report.count("refused") > 0 {
         Exit::Refused
     } else {
         Exit::Good
     }
+}
+
+/// Plans that were compiled and could not be kept.
+fn not_stored(report: &BatchReport) -> usize {
+    report.rows.iter().filter(|row| matches!(&row.outcome, Outcome::Compiled { not_stored: Some(_), .. })).count()
 }
 
 /// What to tell of a row beside its word.
@@ -185,7 +189,8 @@ fn to_json(report: &BatchReport, warnings: &[String]) -> serde_json::Value {
             })
         })
         .collect();
-    let counts: serde_json::Map<String, serde_json::Value> = words().map(|w| (w.to_owned(), report.count(w).into())).collect();
+    let mut counts: serde_json::Map<String, serde_json::Value> = words().map(|w| (w.to_owned(), report.count(w).into())).collect();
+    counts.insert("not_stored".to_owned(), not_stored(report).into());
     json!({ "rows": rows, "summary": counts, "warnings": warnings, "refused_targets": unserved(report) })
 }
 
@@ -227,7 +232,12 @@ fn print(report: &BatchReport) -> anyhow::Result<()> {
 
 /// One line that counts the outcomes and names the operations that are missing.
 pub(crate) fn summary(report: &BatchReport) -> String {
-    let counts: Vec<String> = words().filter(|w| report.count(w) > 0).map(|w| format!("{} {w}", report.count(w))).collect();
+    let lost = match not_stored(report) {
+        0 => String::new(),
+        n => format!(" ({n} of them not stored)"),
+    };
+    let of_word = |w| format!("{} {w}{}", report.count(w), if w == "compiled" { &lost } else { "" });
+    let counts: Vec<String> = words().filter(|w| report.count(w) > 0).map(of_word).collect();
     let mut missing: Vec<&str> = report
         .rows
         .iter()
@@ -241,5 +251,7 @@ pub(crate) fn summary(report: &BatchReport) -> String {
     missing.sort_unstable();
     missing.dedup();
     let tail = if missing.is_empty() { String::new() } else { format!("; operations that no engine has yet: {}", missing.join(", ")) };
-    format!("{}: {}{tail}", output::count(report.rows.len(), "graph"), counts.join(", "))
+    let targets = report.rows.iter().map(|row| &row.target).collect::<BTreeSet<_>>().len().max(1);
+    let each = if targets > 1 { format!(" for {targets} targets") } else { String::new() };
+    format!("{}{each}: {}{tail}", output::count(report.rows.len() / targets, "graph"), counts.join(", "))
 }

@@ -30,7 +30,9 @@ impl Ls {
                 Ok(Lookup::Miss(_)) => {}
             }
         }
-        plans.sort_by_cached_key(|p| (summary(p), p.view().meta().plan_key()));
+        plans.sort_by_cached_key(|p| (summary(p), p.view().plan_ref()));
+        // One that stands in several places is one.
+        plans.dedup_by_key(|p| p.view().plan_ref());
         let total: u64 = plans.iter().map(|p| p.bytes().len() as u64).sum();
         if global.json {
             let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();

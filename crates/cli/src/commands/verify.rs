@@ -130,6 +130,10 @@ fn verify_bytes(bytes: &[u8], is_plan: bool) -> Result<&'static str, String> {
     match form::detect(bytes) {
         form @ Form::Envelope => PlanEnvelope::read(bytes, limits).map(|_| form.name()).map_err(|e| e.to_string()),
         form @ Form::Container => verify_container(bytes, limits).map(|()| form.name()),
+        Form::Bundle => {
+            Err("a bundle of plans, or a pack of a store: `hipplan bundle verify` checks the one, and `hipplan store verify` the other"
+                .to_owned())
+        }
         form if form == Form::Plan || is_plan => {
             PlanView::open(bytes).and_then(|plan| plan.verify()).map(|()| Form::Plan.name()).map_err(|e| e.to_string())
         }

@@ -160,6 +160,11 @@ impl Trust {
         Self(options.clone())
     }
 
+    /// Whether signatures are looked at.
+    pub(crate) fn looks(&self) -> bool {
+        self.0.signatures != SignaturePolicy::Off
+    }
+
     /// Whether files that cannot be signed may be used.
     pub(crate) fn takes_loose_files(&self) -> bool {
         self.0.signatures != SignaturePolicy::Require

@@ -8,7 +8,7 @@ use super::{Access, walk};
 use crate::blob::Blob;
 use crate::bundle::Trust;
 use crate::entry::{self, check_blob_size, check_content, check_plan_size, check_size};
-use crate::faults::Faults;
+use crate::faults::{self, Faults};
 use crate::pack::{Pack, PackRow};
 use crate::plans::{PlanBytes, check_root};
 use crate::record::Record;
@@ -45,7 +45,13 @@ impl Directory {
 
     /// Opens the folder `path` to be read alone, as far as it is trusted.
     pub(crate) fn open_trusted(path: &Path, trust: Trust) -> Result<Self, StoreError> {
-        Ok(Self::new(open_root(path, Mode::ReadOnly)?, Access::ReadOnly, trust))
+        let this = Self::new(open_root(path, Mode::ReadOnly)?, Access::ReadOnly, trust);
+        let trust = this.packs.trust();
+        let has_some = |kind| walk::files(&this.root, kind).any(|file| file.is_ok());
+        if trust.looks() && EntryKind::ALL.into_iter().any(has_some) {
+            faults::unsigned_files(&this.root, trust.takes_loose_files());
+        }
+        Ok(this)
     }
 
     /// Opens the folder `path` for looking up and putting, whatever the state of the place.

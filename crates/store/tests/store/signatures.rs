@@ -154,6 +154,29 @@ fn without_the_signature_that_is_required_nothing_of_a_bundle_is_read() {
     assert_eq!(Store::open_layer_options(&merged, &require).unwrap_err().code(), "unsigned");
 }
 
+/// Files of their own cannot be signed: that they are used, or are not, is said once for a layer.
+#[test]
+fn loose_files_of_a_layer_are_told_of_where_signatures_matter() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = store_in(dir.path(), "origin");
+    let (_, _, key) = fill(&origin, b"one");
+    let front = store_in(dir.path(), "front");
+    let signer = SecretKey::from_seed([1; 32]);
+    for (policy, is_found) in [(SignaturePolicy::Warn, true), (SignaturePolicy::Require, false), (SignaturePolicy::Off, true)] {
+        let (found, warned) = warnings(|| {
+            let store = front.clone().with_layer_options(origin.root(), &options(policy, &[&signer])).unwrap();
+            [(); 2].map(|()| store.find_selection(&key).hit().is_some())
+        });
+        assert_eq!(found, [is_found; 2], "{policy:?}");
+        let about = warned.iter().filter(|text| text.contains("code=\"unsigned\"")).count();
+        assert_eq!((warned.len(), about), if policy == SignaturePolicy::Off { (0, 0) } else { (1, 1) }, "{policy:?} {warned:?}");
+    }
+    // A folder that has none is none to be told of.
+    let empty = store_in(dir.path(), "empty");
+    let (_, warned) = warnings(|| front.with_layer_options(empty.root(), &options(SignaturePolicy::Require, &[&signer])).unwrap());
+    assert!(warned.is_empty(), "{warned:?}");
+}
+
 #[test]
 fn of_a_folder_only_signed_packs_are_read_where_signatures_are_required() {
     let dir = tempfile::tempdir().unwrap();
@@ -176,7 +199,8 @@ fn of_a_folder_only_signed_packs_are_read_where_signatures_are_required() {
         assert_eq!(store.iter_plans().count(), 0);
         store
     });
-    assert!(warned.len() == 1 && warned[0].contains("unsigned"), "{warned:?}");
+    // Of the loose files, and of the pack.
+    assert!(warned.len() == 2 && warned.iter().all(|text| text.contains("code=\"unsigned\"")), "{warned:?}");
     drop(store);
     assert_eq!(tree(folder.root()), before, "nothing is set aside");
 

@@ -1,12 +1,15 @@
 //! `hipplan store pin`, `unpin` and `pins`
 
-use super::named::Named;
+use super::named::{Meant, Named};
 use crate::{Exit, Global, location, output};
+use anyhow::bail;
+use hipplan::Pin;
 use serde_json::json;
 
 /// Keep plans, selections, or all plans of a graph from removal
 ///
-/// They stay with all that they lead to, whatever the limits of a gc are, until the set is let go of. A whole key need not be in the store yet.
+/// They stay with all that they lead to, whatever the limits of a gc are, until the set is let go of. A whole key need not be in the store
+/// yet; that it is not is said.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,11 +30,18 @@ pub(crate) struct PinSome {
 impl PinSome {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let store = location::existing(global)?;
-        let pins = self.named.resolve(&store)?;
+        let Meant { pins, absent, unmatched } = self.named.resolve(&store)?;
+        if let [first, ..] = &unmatched[..] {
+            bail!("nothing is pinned: the store has no {first}");
+        }
         store.pin(&self.name, &pins)?;
+        let texts = |pins: &[Pin]| pins.iter().map(ToString::to_string).collect::<Vec<_>>();
         if global.json {
-            output::json(&json!({ "name": self.name, "pins": pins.iter().map(ToString::to_string).collect::<Vec<_>>() }))?;
+            output::json(&json!({ "name": self.name, "pins": texts(&pins), "not_there_yet": texts(&absent) }))?;
         } else {
+            for pin in texts(&absent) {
+                output::line(format_args!("{}not in the store yet:{} {pin}", output::WARN, output::RESET))?;
+            }
             output::line(format_args!("{} kept by {}", output::count(pins.len(), "pin"), output::name(&self.name)))?;
         }
         Ok(Exit::Good)

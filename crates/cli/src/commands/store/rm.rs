@@ -1,6 +1,6 @@
 //! `hipplan store rm`
 
-use super::named::Named;
+use super::named::{Meant, Named};
 use crate::progress::Steps;
 use crate::{Exit, Global, location, output};
 use serde_json::json;
@@ -26,11 +26,12 @@ pub(crate) struct Rm {
 impl Rm {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<Exit> {
         let store = location::existing(global)?;
-        let targets = self.named.resolve(&store)?;
+        let Meant { pins, unmatched, .. } = self.named.resolve(&store)?;
         let steps = Steps::new(global);
-        let report = store.remove(&targets, &steps)?;
+        let report = store.remove(&pins, &steps)?;
         drop(steps);
         let texts = |pins: &[hipplan::Pin]| pins.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let missing = [texts(&report.missing), unmatched].concat();
         if global.json {
             output::json(&json!({
                 "plans": report.plans,
@@ -40,14 +41,14 @@ impl Rm {
                 "packs_rewritten": report.packs_rewritten,
                 "spared": report.spared,
                 "pinned": texts(&report.pinned),
-                "missing": texts(&report.missing),
+                "missing": missing,
                 "unknown": report.unknown.iter().map(ToString::to_string).collect::<Vec<_>>(),
             }))?;
         } else {
             for pin in texts(&report.pinned) {
                 output::line(format_args!("{}pinned, stays:{} {pin}", output::WARN, output::RESET))?;
             }
-            for pin in texts(&report.missing) {
+            for pin in &missing {
                 output::line(format_args!("{}not in the store:{} {pin}", output::WARN, output::RESET))?;
             }
             for problem in &report.unknown {
@@ -62,7 +63,7 @@ impl Rm {
                 report.plans, report.blobs, report.records, report.shortened
             ))?;
         }
-        let is_done = report.pinned.is_empty() && report.missing.is_empty() && report.unknown.is_empty() && report.spared == 0;
+        let is_done = report.pinned.is_empty() && missing.is_empty() && report.unknown.is_empty() && report.spared == 0;
         Ok(if is_done { Exit::Good } else { Exit::Findings })
     }
 }

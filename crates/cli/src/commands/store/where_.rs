@@ -1,7 +1,7 @@
 //! `hipplan store where`
 
 use crate::{Exit, Global, location, output};
-use hipplan::{LocationSource, LocationVerdict, NamedLayer, SignaturePolicy, look_at_layer};
+use hipplan::{LocationSource, LocationVerdict, NamedLayer, SignaturePolicy, Store, look_at_layer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,8 @@ Examples:
 
 Exit codes:
   0  there is a place, it can be used, and so can the layers
-  1  the place cannot be used, there is none, or a layer of --layer or HIPPLAN_LAYERS is not there")]
+  1  the place cannot be used, there is none, or a layer of --layer or HIPPLAN_LAYERS is not there or cannot be
+     used: it is damaged, or is not signed as HIPPLAN_SIGNATURES or its own policy asks")]
 pub(crate) struct Where {}
 
 impl Where {
@@ -26,11 +27,8 @@ impl Where {
         // In the order in which they are looked into.
         let of_options = location::of_options(global).map(|layer| ("--layer", layer));
         let of_environment = location.layers.iter().map(|layer| ("HIPPLAN_LAYERS", layer.clone()));
-        let layers: Vec<Named> = of_options
-            .chain(of_environment)
-            .map(|(by, NamedLayer { path, signatures })| Named { by, verdict: look_at_layer(&path), path, signatures })
-            .collect();
-        let good = location.candidate().is_some_and(|c| c.verdict.is_usable()) && layers.iter().all(|layer| is_layer(&layer.verdict));
+        let layers: Vec<Named> = of_options.chain(of_environment).map(|(by, layer)| Named::of(by, layer)).collect();
+        let good = location.candidate().is_some_and(|c| c.verdict.is_usable()) && layers.iter().all(Named::is_good);
         if global.json {
             let row = |path: Option<&Path>, verdict: &LocationVerdict| json!({ "path": path.map(|p| p.display().to_string()), "verdict": verdict.code(), "text": verdict.to_string() });
             let candidates = location.candidates.iter().enumerate().map(|(i, c)| {
@@ -46,6 +44,7 @@ impl Where {
                     let mut row = row(Some(&layer.path), &layer.verdict);
                     row["source"] = layer.by.into();
                     row["signatures"] = layer.signatures.map(SignaturePolicy::word).into();
+                    row["error"] = layer.error.clone().into();
                     row
                 }).collect::<Vec<_>>(),
             }))?;
@@ -57,9 +56,12 @@ impl Where {
                 table.add_row([source(candidate.source), &path, &output::name(&format!("{used}{}", candidate.verdict))]);
             }
             output::print_table(&table, |row| (location.chosen == Some(row)).then_some(if good { output::GOOD } else { output::WARN }))?;
-            for (i, Named { by, path, signatures, verdict }) in layers.iter().enumerate() {
-                let text =
-                    if *verdict == LocationVerdict::File { "read as a bundle".to_owned() } else { output::name(&verdict.to_string()) };
+            for (i, Named { by, path, signatures, verdict, error }) in layers.iter().enumerate() {
+                let text = match error {
+                    Some(error) => format!("cannot be used: {}", output::name(error)),
+                    None if *verdict == LocationVerdict::File => "read as a bundle".to_owned(),
+                    None => output::name(&verdict.to_string()),
+                };
                 let policy = signatures.map_or(String::new(), |policy| format!(", signatures {}", policy.word()));
                 output::line(format_args!("layer {}, of {by}: {}: {text}{policy}", i + 1, output::path(path)))?;
             }
@@ -78,6 +80,22 @@ struct Named {
     /// The policy that it is named with.
     signatures: Option<SignaturePolicy>,
     verdict: LocationVerdict,
+    /// Why it cannot be used, though it is there.
+    error: Option<String>,
+}
+
+impl Named {
+    fn of(by: &'static str, layer: NamedLayer) -> Self {
+        let verdict = look_at_layer(&layer.path);
+        // As every command opens it that reads layers.
+        let open = || -> anyhow::Result<Store> { Ok(Store::open_layer_options(&layer.path, &layer.options()?)?) };
+        let error = if is_layer(&verdict) { open().err().map(|error| output::error(&error)) } else { None };
+        Self { by, verdict, error, path: layer.path, signatures: layer.signatures }
+    }
+
+    fn is_good(&self) -> bool {
+        is_layer(&self.verdict) && self.error.is_none()
+    }
 }
 
 fn is_layer(verdict: &LocationVerdict) -> bool {
