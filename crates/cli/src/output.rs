@@ -113,6 +113,16 @@ pub(crate) fn count(n: usize, thing: &str) -> String {
     format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
 }
 
+/// The same of things that a store has counted.
+pub(crate) fn counted(n: u64, thing: &str) -> String {
+    count(usize::try_from(n).unwrap_or(usize::MAX), thing)
+}
+
+/// The same of entries, which an s alone does not make more of.
+pub(crate) fn entries(n: u64) -> String {
+    if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") }
+}
+
 /// Bytes as a person reads them.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];

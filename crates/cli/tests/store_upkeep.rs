@@ -135,7 +135,7 @@ fn limits_and_pins_decide_what_goes() {
     let left = |scratch: &Scratch| scratch.json(&["ls", "--store", "s"]).1["plans"].as_array().expect("a list").len();
     assert_eq!(left(&scratch), 3);
     let ran = scratch.run(&["store", "gc", "--store", "s", "--max-age", "1d"]);
-    assert!(ran.code == 0 && ran.out.contains("removed 1 plans"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.contains("removed 1 plan ("), "{ran:?}");
     assert_eq!(left(&scratch), 2);
 
     let (code, report) = scratch.json(&["store", "rm", &keys[0].0, "--store", "s"]);

@@ -200,10 +200,10 @@ pub enum StoreError {
         /// Key of the selection.
         key: hipplan_serialize::SelectionKey,
     },
-    /// A file of pins, or the name of one, that is not as hipplan writes it. It may keep anything, so nothing is removed.
+    /// A file of pins that is not as hipplan writes it, or has a name that none has. It may keep anything, so nothing is removed.
     #[error("{path}{at}: found {found:?}, expected {expected}", path = path.display(), at = at_line(*line))]
     Pins {
-        /// The file, or the folder of such files.
+        /// The file.
         path: PathBuf,
         /// Line from 1 on; 0 where it is about the whole.
         line: usize,
@@ -211,6 +211,18 @@ pub enum StoreError {
         found: String,
         /// What should stand there.
         expected: String,
+    },
+    /// A set of pins that is asked for under a name that none can have, or without pins: nothing was changed.
+    #[error("{path}: found {found:?}, expected {expected}", path = path.display())]
+    PinsRefused {
+        /// The set, or the folder of such sets.
+        path: PathBuf,
+        /// What was asked for.
+        found: String,
+        /// What can be asked for.
+        expected: &'static str,
+        /// What to do about it.
+        advice: &'static str,
     },
     /// Something names a file that is not in the store.
     #[error("{path}: found nothing, expected the {what} that {named_by} names", path = path.display())]
@@ -256,6 +268,7 @@ impl StoreError {
             | Self::Pack { path, .. }
             | Self::Key { path, .. }
             | Self::Pins { path, .. }
+            | Self::PinsRefused { path, .. }
             | Self::MissingTarget { path, .. } => Some(path),
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => None,
         }
@@ -287,7 +300,7 @@ impl StoreError {
             Self::Size { .. } | Self::Content { .. } | Self::Plan { .. } | Self::Record { .. } => "damaged",
             Self::Pack { cause, .. } => cause.code(),
             Self::Key { .. } => "key",
-            Self::Pins { .. } => "pins",
+            Self::Pins { .. } | Self::PinsRefused { .. } => "pins",
             Self::NotAPlan { .. } | Self::EmptySelection { .. } => "refused",
             Self::MissingTarget { .. } => "missing-target",
         }
@@ -308,7 +321,7 @@ impl StoreError {
                 _ => {}
             },
             Self::NoSuchLayer { .. } => return "check the path; a layer must be there, nothing is made of it",
-            Self::Named { advice, .. } => return advice,
+            Self::Named { advice, .. } | Self::PinsRefused { advice, .. } => return advice,
             _ => {}
         }
         match self.code() {

@@ -4,6 +4,7 @@ use crate::bundle::Trust;
 use crate::far::Far;
 use crate::layer::{Bundle, Directory, Layer};
 use crate::turn::Purpose;
+use crate::upkeep::pin_faults;
 use crate::{
     LayerOptions, Limits, Lookup, Miss, Persisted, RemoteOptions, RemoteTier, StoreError, Turn, TurnOptions, Turned, UpkeepProgress,
     VerifyReport, faults, fs, turn, waits,
@@ -159,7 +160,8 @@ impl Store {
         self.directory().and_then(Directory::unavailable)
     }
 
-    /// Reads and checks every entry of every layer: every byte, and that what is named is there.
+    /// Reads and checks every entry of every layer: every byte, and that what is named is there. Pins are read of the folder in front, for
+    /// those of a layer keep nothing here.
     ///
     /// Writes nothing, logs nothing, and may run beside readers and writers.
     pub fn verify(&self) -> VerifyReport {
@@ -170,6 +172,14 @@ impl Store {
     pub fn verify_with(&self, progress: &dyn UpkeepProgress) -> VerifyReport {
         let mut all = VerifyReport::default();
         self.layers.iter().for_each(|layer| all.add(layer.verify(&self.limits, progress)));
+        if let Some(directory) = self.directory().filter(|directory| directory.usable_root().is_some()) {
+            for fault in pin_faults(directory) {
+                // What stands in place of the folder itself is told of already.
+                if all.problems.iter().all(|told| told.path() != fault.path()) {
+                    all.problems.push(fault);
+                }
+            }
+        }
         all
     }
 

@@ -65,14 +65,15 @@ pub(super) fn verify_store(global: &Global) -> anyhow::Result<Exit> {
             output::line(format_args!("{}damaged, set aside, may be deleted:{} {}", output::DIM, output::RESET, output::path(path)))?;
         }
         output::line(format_args!(
-            "{} plans, {} blobs, {records} records, {} checked in {}: {}",
-            report.plans,
-            report.blobs,
+            "{}, {}, {}, {} checked in {}: {}",
+            output::counted(report.plans, "plan"),
+            output::counted(report.blobs, "blob"),
+            output::counted(records, "record"),
             output::bytes(report.bytes),
             output::path(store.root()),
             match problems.len() {
                 0 => format!("{}all good{}", output::GOOD, output::RESET),
-                n => format!("{}{n} problems{}", output::BAD, output::RESET),
+                n => format!("{}{}{}", output::BAD, output::count(n, "problem"), output::RESET),
             }
         ))?;
     }

@@ -59,7 +59,7 @@ impl SelftestReport {
         match outcome {
             SelftestOutcome::Good => "good: a store works here with all that is promised",
             SelftestOutcome::Limited => "works with limits: plans are kept and found whole, and less is promised; see above",
-            SelftestOutcome::Bad => "not usable: put the store on another file system; see above",
+            SelftestOutcome::Bad => "not usable: put the store on another file system, or make space if there is none; see above",
         }
     }
 }

@@ -19,9 +19,13 @@ pub use child::selftest_child;
 use crate::{StoreError, fs};
 use answer::Answer;
 use running::Children;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+
+/// Bytes for which there must be space, or else that may be why a check has failed.
+const SPACE: usize = 8 << 20;
 
 /// How long and how hard a file system is tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +101,7 @@ fn in_new_folder(
     left::remove(&folder);
     let own = folder.join(left::new_name());
     if !fs::make_folder(&own).map_err(StoreError::io("create the folder", &own))? {
-        return Err(StoreError::io("create the folder", &own)(std::io::ErrorKind::AlreadyExists.into()));
+        return Err(StoreError::io("create the folder", &own)(ErrorKind::AlreadyExists.into()));
     }
     let owner = left::own(&own);
     let mut report = SelftestReport { folder, file_system: fs::file_system(&own).ok(), checks: Vec::new() };
@@ -106,10 +110,43 @@ fn in_new_folder(
         progress(&check);
         report.checks.push(check);
     });
+    if report.outcome() == SelftestOutcome::Bad && is_full(&own) {
+        let text = "a file of a few MiB finds no space, which may be all that is wrong: make some, and try again";
+        let check = SelftestCheck::of("space", Err(text.into()));
+        progress(&check);
+        report.checks.push(check);
+    }
     drop(owner);
     match fs::remove_tree(&own) {
         // Another self-test has taken it to be what a dead one left.
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io("remove", &own)(e)),
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", &own)(e)),
         _ => Ok(report),
+    }
+}
+
+/// Whether there is no space for as much as a self-test may have failed to write.
+fn is_full(own: &Path) -> bool {
+    let error = fs::write_temp(own, &vec![0_u8; SPACE]).err();
+    error.is_some_and(|e| matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{Op, Verdict, with_hook};
+
+    #[test]
+    fn that_there_is_no_space_is_told_apart_from_other_faults() {
+        let dir = tempfile::tempdir().unwrap();
+        let checks = |errno: i32| {
+            let hook = move |op: Op<'_>| if op.name() == "write" { Verdict::Fail(errno) } else { Verdict::Go };
+            let publish = || in_new_folder(dir.path(), &mut |_| {}, |own, check| check("publish", battery::publish(own)));
+            let report = with_hook(hook, publish).unwrap();
+            assert_eq!(report.outcome(), SelftestOutcome::Bad);
+            report.checks.iter().map(|check| check.name).collect::<Vec<_>>()
+        };
+        assert_eq!(checks(libc::ENOSPC), ["publish", "space"]);
+        assert_eq!(checks(libc::EDQUOT), ["publish", "space"]);
+        assert_eq!(checks(libc::EIO), ["publish"]);
     }
 }

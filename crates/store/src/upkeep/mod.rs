@@ -43,6 +43,7 @@ pub use gc::{GcOptions, GcReport};
 pub(crate) use generation::write_on_top;
 pub use group::Group;
 pub(crate) use in_front::loose_or_awaited;
+pub(crate) use pins::pin_faults;
 pub use pins::{Pin, PinSet};
 pub(crate) use progress::Counter;
 pub use progress::UpkeepProgress;

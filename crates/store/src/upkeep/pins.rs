@@ -6,6 +6,7 @@ use crate::layout::PINS;
 use crate::plans::PlanBytes;
 use crate::{EntryKind, Store, StoreError, entry, fs};
 use hipplan_serialize::{GraphKey, PlanKey, SelectionKey};
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -75,7 +76,12 @@ impl Store {
         let directory = self.to_write()?;
         let path = path_of(directory, name)?;
         if targets.is_empty() {
-            return Err(StoreError::Pins { path, line: 0, found: "nothing".into(), expected: "at least one line".into() });
+            return Err(StoreError::PinsRefused {
+                path,
+                found: "nothing".into(),
+                expected: "at least one pin",
+                advice: "name what is to stay; `hipplan store unpin` removes a set",
+            });
         }
         let mut text = String::new();
         for target in targets {
@@ -163,21 +169,29 @@ fn touch(directory: &Directory, plan: &PlanBytes) {
 
 /// All sets of a folder. Whatever cannot be read may keep anything, so it is an error.
 pub(super) fn all(directory: &Directory) -> Result<Vec<PinSet>, StoreError> {
-    walk::own_folders(directory.root(), PINS)?;
+    sets(directory).collect()
+}
+
+/// What is wrong with the sets of a folder, each of which keeps upkeep from removing anything.
+pub(crate) fn pin_faults(directory: &Directory) -> impl Iterator<Item = StoreError> + use<> {
+    sets(directory).filter_map(Result::err)
+}
+
+/// The sets of a folder, by name, read as the iterator advances.
+fn sets(directory: &Directory) -> impl Iterator<Item = Result<PinSet, StoreError>> + use<> {
     let folder = directory.root().join(PINS);
-    let mut sets = Vec::new();
-    for name in walk::names(&folder) {
-        let name = name?;
-        let path = folder.join(&name);
-        let Some(name) = name.to_str().filter(|name| is_name(name)) else {
-            let (found, expected) = (name.to_string_lossy().into_owned(), EXPECTED_NAME.to_owned());
-            return Err(StoreError::Pins { path, line: 0, found, expected });
-        };
-        if let Some(targets) = read(&path)? {
-            sets.push(PinSet { name: name.to_owned(), targets });
-        }
-    }
-    Ok(sets)
+    let names = walk::own_folders(directory.root(), PINS).map_or_else(|error| vec![Err(error)], |()| walk::names(&folder));
+    names.into_iter().filter_map(move |name| name.and_then(|name| set(&folder, &name)).transpose())
+}
+
+/// A set; `None` when it has vanished.
+fn set(folder: &Path, name: &OsStr) -> Result<Option<PinSet>, StoreError> {
+    let path = folder.join(name);
+    let Some(name) = name.to_str().filter(|name| is_name(name)) else {
+        let (found, expected) = (name.to_string_lossy().into_owned(), EXPECTED_NAME.to_owned());
+        return Err(StoreError::Pins { path, line: 0, found, expected });
+    };
+    Ok(read(&path)?.map(|targets| PinSet { name: name.to_owned(), targets }))
 }
 
 /// The targets of a file; `None` when it has vanished.
@@ -209,8 +223,12 @@ fn path_of(directory: &Directory, name: &str) -> Result<PathBuf, StoreError> {
     if is_name(name) {
         return Ok(folder.join(name));
     }
-    let found = name.chars().take(MAX_NAME).collect();
-    Err(StoreError::Pins { path: folder, line: 0, found, expected: EXPECTED_NAME.into() })
+    Err(StoreError::PinsRefused {
+        path: folder,
+        found: name.chars().take(MAX_NAME).collect(),
+        expected: EXPECTED_NAME,
+        advice: "name the set with letters, digits, `-`, `_` and `.`, a letter or digit first",
+    })
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Store {
     /// and times. In memory are 32 bytes for each loose file of the kind with most of them, and a few kilobytes for each pack.
     ///
     /// # Errors
-    /// Something cannot be listed.
+    /// Something cannot be listed, or something else stands in place of a folder of the store. Names that do not belong are passed over.
     pub fn stat(&self) -> Result<Vec<StoreStat>, StoreError> {
         self.layers().iter().filter(|layer| layer.is_usable()).map(|layer| layer.stat()).collect()
     }
@@ -91,7 +91,7 @@ impl Store {
 
 /// Counts what is in a folder.
 pub(crate) fn stat_directory(directory: &Directory) -> Result<StoreStat, StoreError> {
-    let mut stat = StoreStat { usage: measure(directory)?, ..StoreStat::default() };
+    let mut stat = StoreStat { usage: measure_with(directory, past_strays)?, ..StoreStat::default() };
     let root = directory.root();
     let (packs, faults) = directory.packs().listed();
     stat.unread_packs = faults.len() as u64;
@@ -101,7 +101,13 @@ pub(crate) fn stat_directory(directory: &Directory) -> Result<StoreStat, StoreEr
     for kind in EntryKind::ALL {
         let mut loose = Vec::new();
         for file in walk::files(root, kind) {
-            let Ok((name, path)) = file else { continue };
+            let (name, path) = match file {
+                Ok(file) => file,
+                Err(fault) => {
+                    past_strays(fault)?;
+                    continue;
+                }
+            };
             let Some((size, changed)) = size_of(&path)? else { continue };
             let Some(of_kind) = stat.kind(kind) else { continue };
             of_kind.loose = of_kind.loose.saturating_add(1);
@@ -156,19 +162,37 @@ pub(crate) fn stat_bundle(pack: &crate::pack::Pack) -> Result<StoreStat, StoreEr
     Ok(stat)
 }
 
-/// What all files of a folder take, markers, locks and pins left out.
+/// What does not belong is for [`Store::verify`] to tell of, and the rest is counted. What cannot be listed, or is not the store's own
+/// folder, makes the numbers wrong; so does a link in place of one.
+fn past_strays(fault: StoreError) -> Result<(), StoreError> {
+    if fault.is_foreign() { Ok(()) } else { Err(fault) }
+}
+
+/// What all files of a folder take, markers, locks and pins left out. Folders of entries that cannot be listed count as empty: upkeep tells
+/// of them where it looks for what they hold.
 pub(super) fn measure(directory: &Directory) -> Result<Usage, StoreError> {
+    measure_with(directory, |_| Ok(()))
+}
+
+/// The same; `fault` says whether to go on past something that cannot be listed or does not belong.
+fn measure_with(directory: &Directory, fault: impl Fn(StoreError) -> Result<(), StoreError>) -> Result<Usage, StoreError> {
     let mut usage = Usage::default();
     let root = directory.root();
     for kind in EntryKind::ALL {
         for file in walk::files(root, kind) {
-            if let Some((size, _)) = file.ok().map(|(_, path)| size_of(&path)).transpose()?.flatten() {
-                usage.add(size);
+            match file {
+                Ok((_, path)) => {
+                    if let Some((size, _)) = size_of(&path)? {
+                        usage.add(size);
+                    }
+                }
+                Err(error) => fault(error)?,
             }
         }
     }
     for folder in [PACKS, TMP, TRASH, QUARANTINE] {
-        if walk::own_folders(root, folder).is_err() {
+        if let Err(error) = walk::own_folders(root, folder) {
+            fault(error)?;
             continue;
         }
         let folder = root.join(folder);
@@ -199,9 +223,7 @@ pub(super) fn size_of(path: &Path) -> Result<Option<(u64, SystemTime)>, StoreErr
 }
 
 fn names(root: &Path, folder: &str) -> Result<u64, StoreError> {
-    if walk::own_folders(root, folder).is_err() {
-        return Ok(0);
-    }
+    walk::own_folders(root, folder)?;
     walk::names(&root.join(folder)).into_iter().try_fold(0_u64, |sum, name| name.map(|_| sum.saturating_add(1)))
 }
 

@@ -772,3 +772,57 @@ fn the_last_use_of_what_is_in_a_pack_is_never_told_as_one_to_come() {
     let report = gc(&store, |options| (options.grace, options.max_bytes) = (Duration::from_nanos(1), Some(0)));
     assert!(report.is_over && report.kept_in_use == 1 && has_graph(&store, 1), "{report:?}");
 }
+
+/// Numbers that leave out what could not be listed are wrong.
+#[test]
+fn what_cannot_be_listed_is_not_counted_as_nothing() {
+    let (dir, store) = new_store();
+    put_graph(&store, 1, 400);
+    fs::write(store.root().join("tmp/left.tmp"), "half").unwrap();
+    let before = store.stat().unwrap();
+    let shard = fs::read_dir(store.root().join("plans")).unwrap().next().unwrap().unwrap().path();
+    for folder in ["plans", "objects", "index/plan", "index/select", "tmp"].map(|name| store.root().join(name)).into_iter().chain([shard]) {
+        let unlisted = folder.clone();
+        let hook = move |op: Op<'_>| match op {
+            Op::List { path } if path == unlisted => Verdict::Fail(libc::EACCES),
+            _ => Verdict::Go,
+        };
+        let error = with_hook(hook, || store.stat()).unwrap_err();
+        assert_eq!((error.code(), error.path()), ("no-permission", Some(&*folder)), "{error}");
+    }
+    // Nor is what stands in place of a folder.
+    for folder in ["plans", "objects", "index", "index/plan", "index/select", "packs", "tmp", "trash", "quarantine", "pins"] {
+        let (path, aside) = (store.root().join(folder), dir.path().join("aside"));
+        let is_there = path.exists();
+        if is_there {
+            fs::rename(&path, &aside).unwrap();
+        }
+        for is_link in [false, true] {
+            if is_link {
+                std::os::unix::fs::symlink(&aside, &path).unwrap();
+            } else {
+                fs::write(&path, "stray").unwrap();
+            }
+            let error = store.stat().unwrap_err();
+            assert_eq!((error.code(), error.path()), ("foreign", Some(&*path)), "{folder} {is_link}: {error}");
+            fs::remove_file(&path).unwrap();
+        }
+        // One that is not there holds nothing.
+        assert!(store.stat().is_ok(), "{folder}");
+        if is_there {
+            fs::rename(&aside, &path).unwrap();
+        }
+    }
+    // What does not belong hides nothing: the rest is counted.
+    fs::write(store.root().join("plans/stray"), "").unwrap();
+    fs::write(store.root().join("notes.txt"), "").unwrap();
+    assert_eq!(store.stat().unwrap(), before);
+    // A gc says itself what it could not look into.
+    let plans = store.root().join("plans");
+    let hook = move |op: Op<'_>| match op {
+        Op::List { path } if path == plans => Verdict::Fail(libc::EACCES),
+        _ => Verdict::Go,
+    };
+    assert!(!with_hook(hook, || gc(&store, |_| ())).unknown.is_empty());
+    assert!(has_graph(&store, 1));
+}

@@ -53,11 +53,17 @@ fn damaged_pins_keep_everything() {
         ] {
             assert_eq!((error.code(), error.path()), ("pins", Some(&*path)), "{text:?}: {error}");
         }
+        // Whoever looks for what is wrong finds it, but not in a layer, whose pins keep nothing here.
+        let report = store.verify();
+        let found: Vec<_> = report.problems.iter().map(|problem| (problem.code(), problem.path().unwrap())).collect();
+        assert_eq!(found, [("pins", &*path)], "{text:?}");
+        assert!(new_store().1.with_layer(store.root()).unwrap().verify().is_clean(), "{text:?}");
         assert!(has_graph(&store, 1));
     }
     fs::remove_file(&path).unwrap();
     fs::write(store.root().join("pins/.hidden~"), &good).unwrap();
     assert_eq!(store.gc(&Default::default(), &()).unwrap_err().code(), "pins");
+    assert_eq!(store.verify().problems.len(), 1);
     fs::remove_file(store.root().join("pins/.hidden~")).unwrap();
     assert!(store.gc(&Default::default(), &()).is_ok());
 }
@@ -67,10 +73,13 @@ fn names_of_pins_lead_nowhere_else() {
     let (_dir, store) = new_store();
     let pins = [Pin::Graph(GraphKey([1; 32]))];
     for name in ["", "..", "../hipplan-store", "a/b", ".a", "a b", "ä"] {
-        assert_eq!(store.pin(name, &pins).unwrap_err().code(), "pins", "{name}");
-        assert_eq!(store.unpin(name).unwrap_err().code(), "pins", "{name}");
+        for error in [store.pin(name, &pins).unwrap_err(), store.unpin(name).unwrap_err()] {
+            assert_eq!(error.code(), "pins", "{name}");
+            assert!(error.advice().starts_with("name the set with letters"), "{name}: {}", error.advice());
+        }
     }
-    assert_eq!(store.pin("empty", &[]).unwrap_err().code(), "pins");
+    let error = store.pin("empty", &[]).unwrap_err();
+    assert!(error.code() == "pins" && error.advice().starts_with("name what is to stay"), "{error}");
     assert!(store.pins().unwrap().is_empty());
     assert!(store.verify().is_clean());
 }

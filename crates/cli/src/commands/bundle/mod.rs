@@ -130,12 +130,11 @@ fn entries_json(entries: [u64; 4]) -> serde_json::Value {
 /// Number of entries by kind, in words.
 fn entries_text(entries: [u64; 4]) -> String {
     let [blobs, plans, plan_records, selections] = entries;
-    let count = |n: u64, thing| output::count(usize::try_from(n).unwrap_or(usize::MAX), thing);
     format!(
         "{}, {}, {}, {}",
-        count(plans, "plan"),
-        count(blobs, "blob"),
-        count(plan_records, "plan record"),
-        count(selections, "selection")
+        output::counted(plans, "plan"),
+        output::counted(blobs, "blob"),
+        output::counted(plan_records, "plan record"),
+        output::counted(selections, "selection")
     )
 }

@@ -52,11 +52,11 @@ impl Compact {
             }
             match &report.pack {
                 Some(path) => output::line(format_args!(
-                    "{} entries, {}, of {} files and {} packs, in {}",
-                    report.entries,
+                    "{}, {}, of {} and {}, in {}",
+                    output::entries(report.entries),
                     output::bytes(report.bytes),
-                    report.files_folded,
-                    report.packs_folded,
+                    output::counted(report.files_folded, "file"),
+                    output::counted(report.packs_folded, "pack"),
                     output::path(path)
                 ))?,
                 None if report.gave_up => output::line("nothing was folded: other upkeep was removing what was to be; try again later")?,

@@ -77,26 +77,31 @@ fn print(global: &Global, report: &GcReport, is_dry: bool) -> anyhow::Result<()>
     }
     let what = if is_dry { "would remove" } else { "removed" };
     output::line(format_args!(
-        "{what} {} plans ({} of them named and used longest ago), {} blobs, {} records, {} unfinished writes, {} set aside",
-        report.plans, report.evicted, report.blobs, report.records, report.leftovers, report.quarantined
+        "{what} {} ({} of them named and used longest ago), {}, {}, {}, {} set aside",
+        output::counted(report.plans, "plan"),
+        report.evicted,
+        output::counted(report.blobs, "blob"),
+        output::counted(report.records, "record"),
+        output::counted(report.leftovers, "unfinished write"),
+        report.quarantined
     ))?;
     let (before, after) = (report.before, report.after);
     output::line(format_args!(
-        "{} in {} files before, {} in {} files after",
+        "{} in {} before, {} in {} after",
         output::bytes(before.bytes),
-        before.files,
+        output::counted(before.files, "file"),
         output::bytes(after.bytes),
-        after.files
+        output::counted(after.files, "file")
     ))?;
     for problem in &report.unknown {
         output::line(format_args!("{}not known what it names:{} {}", output::WARN, output::RESET, output::name(&problem.to_string())))?;
     }
     if report.is_over {
         output::line(format_args!(
-            "{}still over the limit:{} {} plans are pinned, {} are in use or inside the grace age",
+            "{}still over the limit:{} {} pinned, {} in use or inside the grace age",
             output::WARN,
             output::RESET,
-            report.kept_pinned,
+            output::counted(report.kept_pinned, "plan"),
             report.kept_in_use
         ))?;
     }

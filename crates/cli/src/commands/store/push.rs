@@ -45,9 +45,12 @@ impl Push {
                 output::line(format_args!("not put: {}", output::name(problem)))?;
             }
             let bytes = output::bytes(report.bytes);
-            output::line(format_args!("{blobs} blobs, {plans} plans and {} records, {bytes}, are there", plan_records + selections))?;
+            let (blobs, plans, records) =
+                (output::counted(blobs, "blob"), output::counted(plans, "plan"), output::counted(plan_records + selections, "record"));
+            output::line(format_args!("{blobs}, {plans} and {records}, {bytes}, are there"))?;
             if report.left > 0 {
-                output::line(format_args!("{} entries are not", report.left))?;
+                let is_or_are = if report.left == 1 { "is" } else { "are" };
+                output::line(format_args!("{} {is_or_are} not", output::entries(report.left)))?;
             }
         }
         Ok(if report.left == 0 { Exit::Good } else { Exit::Findings })

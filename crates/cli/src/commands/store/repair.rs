@@ -53,14 +53,21 @@ impl Repair {
                 output::problem(problem)?;
             }
             output::line(format_args!(
-                "set aside {} damaged files and {} packs; {} packs made of what is good in them, {} entries lost",
-                report.set_aside, report.packs_set_aside, report.packs_rebuilt, report.lost_entries
+                "set aside {} and {}; {} made of what is good in them, {} lost",
+                output::counted(report.set_aside, "damaged file"),
+                output::counted(report.packs_set_aside, "pack"),
+                output::counted(report.packs_rebuilt, "pack"),
+                output::entries(report.lost_entries)
             ))?;
             output::line(format_args!(
-                "made {} plan records anew, shortened {} records, removed {} records, {} incomplete plans",
-                report.rebuilt, report.shortened, report.records, report.incomplete
+                "made {} anew, shortened {}, removed {}, {}",
+                output::counted(report.rebuilt, "plan record"),
+                output::counted(report.shortened, "record"),
+                output::counted(report.records, "record"),
+                output::counted(report.incomplete, "incomplete plan")
             ))?;
-            output::line(format_args!("removed {} plans and {} blobs that nothing reaches", collected.plans, collected.blobs))?;
+            let (plans, blobs) = (output::counted(collected.plans, "plan"), output::counted(collected.blobs, "blob"));
+            output::line(format_args!("removed {plans} and {blobs} that nothing reaches"))?;
         }
         Ok(if report.left.is_empty() { Exit::Good } else { Exit::Findings })
     }

@@ -56,11 +56,14 @@ impl Rm {
                 output::line(format_args!("{}not known what it names:{} {text}", output::WARN, output::RESET))?;
             }
             if report.spared > 0 {
-                output::line(format_args!("{}used meanwhile, stay:{} {} entries", output::WARN, output::RESET, report.spared))?;
+                output::line(format_args!("{}used meanwhile, stay:{} {}", output::WARN, output::RESET, output::entries(report.spared)))?;
             }
             output::line(format_args!(
-                "removed {} plans, {} blobs, {} records; shortened {}",
-                report.plans, report.blobs, report.records, report.shortened
+                "removed {}, {}, {}; shortened {}",
+                output::counted(report.plans, "plan"),
+                output::counted(report.blobs, "blob"),
+                output::counted(report.records, "record"),
+                report.shortened
             ))?;
         }
         let is_done = report.pinned.is_empty() && missing.is_empty() && report.unknown.is_empty() && report.spared == 0;
