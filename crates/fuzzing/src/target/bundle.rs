@@ -37,6 +37,8 @@ pub(super) fn bundle(input: &[u8]) -> Stage {
         let mut limits = Limits::default();
         limits.max_unwrapped_bytes = MOST;
         std::fs::write(at("wrapped"), &bytes).expect("a file of this size");
+        // What came of the input before may be no bundle, and such a file is not replaced.
+        let _ = std::fs::remove_file(at("bundle"));
         let unwrapped = unwrap_bundle(&at("wrapped"), &at("bundle"), &limits);
         let stage = match &unwrapped {
             Ok(size) => {
