@@ -3,7 +3,8 @@
 use super::wrap;
 use crate::pack::{NewEntry, Pack, Sink, Written};
 use crate::upkeep::check_readable;
-use crate::{Limits, PackError, StoreError, fs, pack};
+use crate::{Limits, StoreError, fs, pack};
+use hipplan_serialize::form::{self, Form};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -56,12 +57,12 @@ fn begins_like_a_bundle(path: &Path) -> Result<bool, StoreError> {
     }
     let opened = fs::open(path).map_err(StoreError::io("open", path))?;
     let Ok(file) = opened else { return Ok(false) };
-    // One that was cut short has zeros for the rest.
-    let mut header = [0; Pack::HEADER];
-    let len = usize::try_from(file.size()).unwrap_or(Pack::HEADER).min(Pack::HEADER);
-    file.read_at(0, header.get_mut(..len).unwrap_or_default()).map_err(StoreError::io("read", path))?;
-    // The magic is looked at before anything else.
-    Ok(!matches!(Pack::check_header(&header, file.size(), &Limits::default()), Err(PackError::Magic { .. })))
+    let mut beginning = [0; 8];
+    if file.size() < beginning.len() as u64 {
+        return Ok(false);
+    }
+    file.read_at(0, &mut beginning).map_err(StoreError::io("read", path))?;
+    Ok(form::detect(&beginning) == Form::Bundle)
 }
 
 /// A new file in the folder, which nobody may read who may not read the file that it is to replace.
